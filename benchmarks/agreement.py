@@ -1,4 +1,5 @@
-"""Planted errors against the noise of half precision: which does the comparison with whole reading notice?
+"""Planted errors against the noise of half precision: which does the comparison with whole reading
+notice?
 
 Run: python -m benchmarks.agreement. It writes agreement.csv and the table of agreement.md.
 """
@@ -28,26 +29,46 @@ CLOSING = (7, 8)
 states_after, outputs, attend = shared_prefix.states_after, trees.outputs, shared_prefix.attend
 
 
-# --- random models --------------------------------------------------------------------------------------------------
+# --- random models
+# --------------------------------------------------------------------------------------------------
 
 
-def random_model(width: int, layers: int, dtype: torch.dtype, seed: int = 0, gain: float = 2.0) -> RewardModel:
+def random_model(
+    width: int, layers: int, dtype: torch.dtype, seed: int = 0, gain: float = 2.0
+) -> RewardModel:
     """Return a Llama of random weights with a linear head.
 
-    gain: the standard deviation of weights times the square root of the width. With the 0.02 that configurations name,
-    attention is nearly even, so that positions and masks hardly matter; trained models have sharper attention.
+    gain: the standard deviation of weights times the square root of the width. With the 0.02 that
+    configurations name, attention is nearly even, so that positions and masks hardly matter;
+    trained models have sharper attention.
     """
     size = 16 if width < 512 else 64
     config = LlamaConfig(
-        vocab_size=IDS, hidden_size=width, intermediate_size=3 * width, num_hidden_layers=layers,
-        num_attention_heads=width // size, num_key_value_heads=width // size // 4, head_dim=size,
+        vocab_size=IDS,
+        hidden_size=width,
+        intermediate_size=3 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // size,
+        num_key_value_heads=width // size // 4,
+        head_dim=size,
         initializer_range=gain / width**0.5,
-    )  # fmt: skip
+    )
     torch.manual_seed(seed)
     backbone = AutoModel.from_config(config, dtype=dtype, attn_implementation="sdpa").eval()
     kind = str(dtype).removeprefix("torch.")
-    return RewardModel(f"random-{width}", f"random-{width}", "random", "", "linear", kind, "sdpa", "cpu",
-                       None, backbone, new_head("linear", config))  # fmt: skip
+    return RewardModel(
+        f"random-{width}",
+        f"random-{width}",
+        "random",
+        "",
+        "linear",
+        kind,
+        "sdpa",
+        "cpu",
+        None,
+        backbone,
+        new_head("linear", config),
+    )
 
 
 def random_inputs(seed: int = 0, replies: int = 40) -> Inputs:
@@ -56,21 +77,32 @@ def random_inputs(seed: int = 0, replies: int = 40) -> Inputs:
     prefix = tuple(rng.integers(10, IDS, PREFIX).tolist())
     ids = [tuple(rng.integers(10, IDS, 1 + number % 3).tolist()) for number in range(replies)]
     conversation = Conversation("What?", "single", "", "", prefix, CLOSING)
-    return Inputs(conversation, prefix, [each + CLOSING for each in ids], ids, np.arange(replies, dtype=np.int32))
+    return Inputs(
+        conversation,
+        prefix,
+        [each + CLOSING for each in ids],
+        ids,
+        np.arange(replies, dtype=np.int32),
+    )
 
 
-# --- planted errors -------------------------------------------------------------------------------------------------
+# --- planted errors
+# -------------------------------------------------------------------------------------------------
 
 
 def later_positions(backbone, length: int, shared: list, read) -> Tensor:
     """Read replies as if the prefix had one more token."""
-    return (outputs if isinstance(read, trees.Tree) else states_after)(backbone, length + 1, shared, read)
+    return (outputs if isinstance(read, trees.Tree) else states_after)(
+        backbone, length + 1, shared, read
+    )
 
 
 def without_last(backbone, length: int, shared: list, read) -> Tensor:
     """Read replies without their last token."""
     if isinstance(read, trees.Tree):
-        return outputs(backbone, length, shared, read._replace(leaves=read.ancestors[read.leaves, -2]))
+        return outputs(
+            backbone, length, shared, read._replace(leaves=read.ancestors[read.leaves, -2])
+        )
     return states_after(backbone, length, shared, read[:, :-1])
 
 
@@ -86,8 +118,14 @@ def seeing_future(module, query, keys, values, unseen, **given):
 
 
 def with_sink(module, query, keys, values, unseen, *, shared: list, **given):
-    """Attend to one more key whose score is 0 and whose value is 0, as models with attention sinks do."""
-    wider = {module.layer_idx: tuple(torch.nn.functional.pad(part, (0, 0, 1, 0)) for part in shared[module.layer_idx])}
+    """Attend to one more key whose score is 0 and whose value is 0, as models with attention
+    sinks do.
+    """
+    wider = {
+        module.layer_idx: tuple(
+            torch.nn.functional.pad(part, (0, 0, 1, 0)) for part in shared[module.layer_idx]
+        )
+    }
     return attend(module, query, keys, values, unseen, shared=wider, **given)
 
 
@@ -98,7 +136,8 @@ PLANTED: dict[str, tuple[tuple, Callable]] = {
     "positions off by one": (READERS, later_positions),
     "forgotten closing token": (READERS, without_last),
     "sliding window": (BOTH, in_window),
-    "mask that sees the future": (BOTH[:1], seeing_future),  # a tree has no later tokens that a mask could show
+    # a tree has no later tokens that a mask could show
+    "mask that sees the future": (BOTH[:1], seeing_future),
     "attention sink": (BOTH, with_sink),
 }
 
@@ -113,12 +152,15 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
-# --- the table ------------------------------------------------------------------------------------------------------
+# --- the table
+# --------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
 def rows_of(model: RewardModel, inputs: Inputs) -> Iterator[dict]:
-    """Yield a row for reading as it is and for each planted error: differences, noise, and whether it is refused."""
+    """Yield a row for reading as it is and for each planted error: differences, noise, and
+    whether it is refused.
+    """
     agreement.AGREED.clear()
     scorer = stages.Scorer(model, inputs)
     longest = max(map(len, inputs.suffixes))
@@ -130,10 +172,16 @@ def rows_of(model: RewardModel, inputs: Inputs) -> Iterator[dict]:
             differs = agreement.difference(scorer, replies)
         reason = agreement.disagreement(differs, noise if half else None)
         yield {
-            "width": model.backbone.config.hidden_size, "layers": model.backbone.config.num_hidden_layers,
-            "dtype": model.dtype, "planted error": name, "states": differs.states, "noise of states": noise.states,
-            "rewards": differs.rewards, "noise of rewards": noise.rewards, "refused": "yes" if reason else "no",
-        }  # fmt: skip
+            "width": model.backbone.config.hidden_size,
+            "layers": model.backbone.config.num_hidden_layers,
+            "dtype": model.dtype,
+            "planted error": name,
+            "states": differs.states,
+            "noise of states": noise.states,
+            "rewards": differs.rewards,
+            "noise of rewards": noise.rewards,
+            "refused": "yes" if reason else "no",
+        }
 
 
 def measure(shapes: dict[int, int] = SHAPES) -> pd.DataFrame:

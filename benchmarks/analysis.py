@@ -1,6 +1,7 @@
 """How long the analysis takes at the size of real vocabularies. Run: python -m benchmarks.analysis
 
-Random rewards of ten models, published files as large as the real ones, and all two-token replies over an alphabet.
+Random rewards of ten models, published files as large as the real ones, and all two-token replies
+over an alphabet.
 """
 
 import csv
@@ -11,7 +12,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.scoring import REPEATS, machine, peak_kilobytes, peak_memory, seconds, table, write_report
+from benchmarks.scoring import (
+    REPEATS,
+    machine,
+    peak_kilobytes,
+    peak_memory,
+    seconds,
+    table,
+    write_report,
+)
 from benchmarks.search import exhaustive
 from lib.models import reward_models
 from lib.planted import planting, saving
@@ -22,12 +31,15 @@ from lib.tables import score_files
 from lib.tables.prompts import read_prompts
 
 MODELS = [f"model {i}" for i in range(10)]
-VOCABULARIES = (256_000,) * 4 + (128_256,) * 6  # tokens: four of the paper's models are Gemma, six Llama
+# tokens: four of the paper's models are Gemma, six Llama
+VOCABULARIES = (256_000,) * 4 + (128_256,) * 6
 INSTANCE = ("A-Gem-96", "greatest")  # the widest of the small models
 
 
 def rewards(texts: int) -> pd.DataFrame:
-    """Random rewards of ten models that have something in common, at the half precision of real tables."""
+    """Random rewards of ten models that have something in common, at the half precision of real
+    tables.
+    """
     random = np.random.default_rng(0)
     noise = random.normal(size=(texts, 1)) + random.normal(size=(texts, len(MODELS)))
     return pd.DataFrame(noise, columns=MODELS).astype(np.float16)
@@ -56,7 +68,9 @@ def _reading(vocabularies: tuple[int, ...], report) -> None:
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak of writing (Linux)
         took, tables = seconds(lambda: [score_files.read_vocabulary(path) for path in paths])
     rows = sum(map(len, tables))
-    report.put({"rows": rows, "reading all ten, s": took, "peak memory, GB": peak_kilobytes() / 2**20})
+    report.put(
+        {"rows": rows, "reading all ten, s": took, "peak memory, GB": peak_kilobytes() / 2**20}
+    )
 
 
 def all_replies() -> None:
@@ -77,7 +91,10 @@ def durations() -> pd.DataFrame:
         ],
         f"all two-token replies over 512 ids, {INSTANCE[0]}": all_replies,
     }
-    rows = [{"work": name, "s": np.median([seconds(work)[0] for _ in range(REPEATS)])} for name, work in works.items()]
+    rows = [
+        {"work": name, "s": np.median([seconds(work)[0] for _ in range(REPEATS)])}
+        for name, work in works.items()
+    ]
     return pd.DataFrame(rows)
 
 

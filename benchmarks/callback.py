@@ -1,7 +1,9 @@
-"""The share of a training's time that value cards take: python -m benchmarks.callback. Writes benchmarks/callback.md.
+"""The share of a training's time that value cards take: python -m benchmarks.callback. Writes
+benchmarks/callback.md.
 
-A Trainer trains two random models on replies of 300 tokens, 32 conversations a step, with and without the callback.
-Cards are made before the first step and after the last. Seconds are processor time on one thread.
+A Trainer trains two random models on replies of 300 tokens, 32 conversations a step, with and
+without the callback. Cards are made before the first step and after the last. Seconds are processor
+time on one thread.
 """
 
 import os
@@ -12,7 +14,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.nn.functional import logsigmoid
-from transformers import AutoTokenizer, LlamaConfig, LlamaForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    Trainer,
+    TrainingArguments,
+)
 
 from lib import ROOT
 from lib.apps.card.callback import ValueCardCallback
@@ -44,17 +52,34 @@ def training(width: int, layers: int, folder: str, with_cards: bool) -> tuple[fl
     """Return the processor seconds of a training, and those of its last card."""
     tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=width, intermediate_size=3 * width, num_hidden_layers=layers,
-        num_attention_heads=width // 64, num_labels=1, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
-    ids = np.random.default_rng(0).integers(10, len(tokenizer), (STEPS * CONVERSATIONS, TOKENS)).tolist()
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        intermediate_size=3 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    ids = (
+        np.random.default_rng(0)
+        .integers(10, len(tokenizer), (STEPS * CONVERSATIONS, TOKENS))
+        .tolist()
+    )
     arguments = TrainingArguments(
-        output_dir=f"{folder}/run", max_steps=STEPS, per_device_train_batch_size=CONVERSATIONS, save_strategy="no",
-        report_to=[], use_cpu=True, disable_tqdm=True,
-    )  # fmt: skip
+        output_dir=f"{folder}/run",
+        max_steps=STEPS,
+        per_device_train_batch_size=CONVERSATIONS,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
     data = [{"input_ids": row, "labels": 0} for row in ids]
     trainer = PairTrainer(
-        LlamaForSequenceClassification(config), arguments, train_dataset=data, processing_class=tokenizer
+        LlamaForSequenceClassification(config),
+        arguments,
+        train_dataset=data,
+        processing_class=tokenizer,
     )
     card = TimedCallback(trainer, every=STEPS)
     if with_cards:
@@ -75,14 +100,22 @@ def main() -> None:
     for name, shape in SHAPES.items():
         with tempfile.TemporaryDirectory() as folder:
             collection.ROOT = Path(folder)  # where the cards' tables and the comparison go
-            without, (total, card) = training(*shape, folder, False)[0], training(*shape, folder, True)
+            without, (total, card) = (
+                training(*shape, folder, False)[0],
+                training(*shape, folder, True),
+            )
         step = without / STEPS
         shares = [card / (card + every * step) for every in INTERVALS]
-        numbers = [f"{value:.1f}" for value in (without, total, step, card)] + [f"{share:.1%}" for share in shares]
+        numbers = [f"{value:.1f}" for value in (without, total, step, card)] + [
+            f"{share:.1%}" for share in shares
+        ]
         lines.append(f"| {' | '.join([name, *numbers])} |")
         print(lines[-1], flush=True)
     beside = f"{os.getloadavg()[0]:.1f} processes ran or waited on {os.cpu_count()} cores."
-    text = f"# Value cards during a training\n\n{__doc__.split(chr(10) * 2, 1)[1].strip()}\nMeanwhile {beside}\n\n"
+    text = (
+        "# Value cards during a "
+        f"training\n\n{__doc__.split(chr(10) * 2, 1)[1].strip()}\nMeanwhile {beside}\n\n"
+    )
     Path(__file__).with_suffix(".md").write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
 
 

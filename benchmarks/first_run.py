@@ -1,4 +1,6 @@
-"""Where the time of `make reproduce` goes, from the run's own record. Run after it: python -m benchmarks.first_run"""
+"""Where the time of `make reproduce` goes, from the run's own record. Run after it: python -m
+benchmarks.first_run
+"""
 
 import json
 from pathlib import Path
@@ -17,20 +19,35 @@ PAGE = ROOT / "benchmarks" / "first_run.md"
 
 def notebooks() -> pd.DataFrame:
     """Return what each notebook of the last run took, and when it began, the longest first."""
-    rows = [{"notebook": name, "s": each.seconds, "core-s": each.core_seconds,
-             "begun": (EMBEDDED.runs / f"{name}.ipynb").stat().st_mtime - each.seconds}
-            for name, each in jobs.read_results(EMBEDDED).items() if each.status == "run"]  # fmt: skip
+    rows = [
+        {
+            "notebook": name,
+            "s": each.seconds,
+            "core-s": each.core_seconds,
+            "begun": (EMBEDDED.runs / f"{name}.ipynb").stat().st_mtime - each.seconds,
+        }
+        for name, each in jobs.read_results(EMBEDDED).items()
+        if each.status == "run"
+    ]
     if not rows:
         raise InputError("there is no record of a run; run: make reproduce")
     return pd.DataFrame(rows).sort_values("core-s", ascending=False, ignore_index=True)
 
 
 def trainings(begun: float, folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
-    """Return the seconds of each training that has ended since `begun`, each on one core, the longest first."""
+    """Return the seconds of each training that has ended since `begun`, each on one core, the
+    longest first.
+    """
     ended = [path for path in folder.glob("*/training.json") if path.stat().st_mtime >= begun]
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in ended]
-    rows = [{"model": report["nickname"], "s": report["seconds"]} for report in reports if "seconds" in report]
-    return pd.DataFrame(rows, columns=["model", "s"]).sort_values("s", ascending=False, ignore_index=True)
+    rows = [
+        {"model": report["nickname"], "s": report["seconds"]}
+        for report in reports
+        if "seconds" in report
+    ]
+    return pd.DataFrame(rows, columns=["model", "s"]).sort_values(
+        "s", ascending=False, ignore_index=True
+    )
 
 
 def main() -> None:
@@ -42,9 +59,10 @@ def main() -> None:
 `make reproduce` in a fresh clone, written by `python -m benchmarks.first_run`. {machine("cpu")}
 Ten million additions (`timeit`) take {timeit("n += 1", "n = 0", number=10_000_000):.2f} s.
 
-From the start of the first notebook, the first page is there after {ended.min():.0f} s and the last one
-after {ended.max():.0f} s. {len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds.
-The trainings of {len(trained)} small models, each on one core, take {trained["s"].sum():.0f} s of it.
+From the start of the first notebook, the first page is there after {ended.min():.0f} s
+and the last one after {ended.max():.0f} s.
+{len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds. The trainings of
+{len(trained)} small models, each on one core, take {trained["s"].sum():.0f} s of it.
 
 {table(ran)}
 

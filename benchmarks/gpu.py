@@ -1,8 +1,9 @@
 """What a GPU says, in one command and one table. Run: python3 -m benchmarks.gpu --out table.md
 
-It needs no more than scoring itself: torch, transformers, numpy, pandas, scipy, safetensors, and accelerate for two
-devices. Models have random weights, made on the card. A section that fails leaves its error in the table, and the
-others go on. Without a card: --device cpu --small, which shows that every section runs.
+It needs no more than scoring itself: torch, transformers, numpy, pandas, scipy, safetensors, and
+accelerate for two devices. Models have random weights, made on the card. A section that fails
+leaves its error in the table, and the others go on. Without a card: --device cpu --small, which
+shows that every section runs.
 """
 
 import argparse
@@ -32,18 +33,41 @@ from lib.models.reward_models import RewardModel
 from lib.scoring import agreement, engine, stages
 from lib.search import gcg, objective, searches
 
-PEAK = {"H100": 989.4e12, "H200": 989.4e12}  # bfloat16 operations/s of the makers' data sheets, by part of the name
+# bfloat16 operations/s of the makers' data sheets, by part of the name
+PEAK = {"H100": 989.4e12, "H200": 989.4e12}
 SHAPES = TRUE_SHAPES | {
-    "Gemma-2-27B": ("gemma", 256_000, {
-        "hidden_size": 4608, "intermediate_size": 36864, "num_hidden_layers": 46, "num_attention_heads": 32,
-        "num_key_value_heads": 16, "head_dim": 128, "query_pre_attn_scalar": 144}),
-}  # fmt: skip
-SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "num_key_value_heads": 2, "head_dim": 16}  # fmt: skip
+    "Gemma-2-27B": (
+        "gemma",
+        256_000,
+        {
+            "hidden_size": 4608,
+            "intermediate_size": 36864,
+            "num_hidden_layers": 46,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 16,
+            "head_dim": 128,
+            "query_pre_attn_scalar": 144,
+        },
+    ),
+}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
 BASES = {"llama": "Llama 3.1", "gemma": "Gemma 2"}
-REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}  # that are scored; a whole vocabulary for the first
-TESTS = ("tests/scoring/test_trees.py", "tests/scoring/test_noise.py", "tests/scoring/test_implicit.py",
-         "tests/search/test_gcg.py", "tests/models/test_cards.py")  # fmt: skip
+# that are scored; a whole vocabulary for the first
+REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}
+TESTS = (
+    "tests/scoring/test_trees.py",
+    "tests/scoring/test_noise.py",
+    "tests/scoring/test_implicit.py",
+    "tests/search/test_gcg.py",
+    "tests/models/test_cards.py",
+)
 Row = tuple[str, object]  # what was measured, and its value
 
 
@@ -65,7 +89,9 @@ def tokenizer_for(family: str, size: int, folder: Path | None) -> PreTrainedToke
     return tokenizer
 
 
-def model_for(name: str, asked: argparse.Namespace, dtype: torch.dtype = torch.bfloat16) -> RewardModel:
+def model_for(
+    name: str, asked: argparse.Namespace, dtype: torch.dtype = torch.bfloat16
+) -> RewardModel:
     """Return a model of random weights in the true shape, or a tiny one with --small."""
     family, size, true = SHAPES[name]
     shape = true | SMALL if asked.small else true
@@ -75,7 +101,9 @@ def model_for(name: str, asked: argparse.Namespace, dtype: torch.dtype = torch.b
 
 @cache
 def product_rate(device: str, small: bool) -> float:
-    """Return the rate of large matrix products in bfloat16, FLOP/s. Some processors have no instructions for it."""
+    """Return the rate of large matrix products in bfloat16, FLOP/s. Some processors have no
+    instructions for it.
+    """
     return matmul_rate(torch.bfloat16, device, 64 if small else None)
 
 
@@ -89,7 +117,9 @@ def timed(work: Callable, device: str, repeats: int = 1) -> tuple[float, object]
 
 
 def peak_memory(device: str) -> float:
-    """Return the most gigabytes (2**30 bytes) that tensors took since the last call; 0 on the CPU."""
+    """Return the most gigabytes (2**30 bytes) that tensors took since the last call; 0 on the
+    CPU.
+    """
     if device != "cuda":
         return 0.0
     most = torch.cuda.max_memory_allocated() / 2**30
@@ -97,7 +127,8 @@ def peak_memory(device: str) -> float:
     return most
 
 
-# --- sections -------------------------------------------------------------------------------------------------------
+# --- sections
+# --------------------------------------------------------------------------------------------------
 
 
 def about_machine(asked: argparse.Namespace) -> Iterator[Row]:
@@ -107,7 +138,9 @@ def about_machine(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
-    """Compare float32 rewards and gradients of a small model on the device with those on the CPU."""
+    """Compare float32 rewards and gradients of a small model on the device with those on the
+    CPU.
+    """
     for family, name in (("llama", "Llama-3.1-8B"), ("gemma", "Gemma-2-2B")):
         small = SimpleNamespace(**vars(asked) | {"device": "cpu", "small": True})
         here = model_for(name, small, torch.float32)
@@ -116,16 +149,26 @@ def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
         there.head.to(asked.device)
         there = replace(there, device=asked.device)
         ids = [(int(i),) for i in np.random.default_rng(0).integers(300, 1900, 200)]
-        first, second = (engine.score_replies(model, QUESTION, ids, reply_mode="ids") for model in (here, there))
-        yield f"{family}: largest difference from the CPU's rewards", float(np.abs(first - second).max())
-        scorers = [stages.Scorer(each, each.inputs_for(QUESTION, ids[:1], reply_mode="ids")) for each in (here, there)]
+        first, second = (
+            engine.score_replies(model, QUESTION, ids, reply_mode="ids") for model in (here, there)
+        )
+        yield (
+            f"{family}: largest difference from the CPU's rewards",
+            float(np.abs(first - second).max()),
+        )
+        scorers = [
+            stages.Scorer(each, each.inputs_for(QUESTION, ids[:1], reply_mode="ids"))
+            for each in (here, there)
+        ]
         of_here, of_there = (scorer.gradient((300, 301, 302)).cpu() for scorer in scorers)
         difference = (of_here - of_there).norm() / of_here.norm()
         yield f"{family}: relative difference from the CPU's gradient", float(difference)
 
 
 def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
-    """Score a vocabulary, or a sample of it: agreement and noise, seconds, share of the peak, and two rivals."""
+    """Score a vocabulary, or a sample of it: agreement and noise, seconds, share of the peak,
+    and two rivals.
+    """
     model = model_for(name, asked)
     preparing = time.perf_counter()
     texts = engine.tokens_of(model)["text"].sample(frac=1, random_state=0).tolist()
@@ -143,10 +186,19 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
     yield f"{name}: seconds", seconds
     yield f"{name}: TFLOP/s", rate / 1e12
     yield f"{name}: of the matrix product's rate", rate / product_rate(asked.device, asked.small)
-    yield from ((f"{name}: of peak", rate / peak) for part, peak in PEAK.items() if part in machine(asked.device))
+    yield from (
+        (f"{name}: of peak", rate / peak)
+        for part, peak in PEAK.items()
+        if part in machine(asked.device)
+    )
     yield f"{name}: peak memory, GiB", peak_memory(asked.device)
-    yield f"{name}: sd of rewards; all finite", f"{rewards.std():.3g}; {bool(np.isfinite(rewards).all())}"
-    yield from ((f"{name}: {what}", value) for what, value in rivals(model, inputs, texts, seconds, asked))
+    yield (
+        f"{name}: sd of rewards; all finite",
+        f"{rewards.std():.3g}; {bool(np.isfinite(rewards).all())}",
+    )
+    yield from (
+        (f"{name}: {what}", value) for what, value in rivals(model, inputs, texts, seconds, asked)
+    )
 
 
 @torch.no_grad()
@@ -158,11 +210,18 @@ def agreeing(model: RewardModel, inputs: Inputs) -> Iterator[Row]:
     differs, noise = agreement.difference(scorer, replies), agreement.noise(scorer, replies)
     yield "shares its prefix", "yes" if scorer.shares_prefix else f"no: {scorer.reason}"
     yield "states: shared against whole, noise", f"{differs.states:.3g}, {noise.states:.3g}"
-    yield "rewards, in sd: shared against whole, noise", f"{differs.rewards:.3g}, {noise.rewards:.3g}"
+    yield (
+        "rewards, in sd: shared against whole, noise",
+        f"{differs.rewards:.3g}, {noise.rewards:.3g}",
+    )
 
 
 def rivals(
-    model: RewardModel, inputs: Inputs, texts: Sequence[str], seconds: float, asked: argparse.Namespace
+    model: RewardModel,
+    inputs: Inputs,
+    texts: Sequence[str],
+    seconds: float,
+    asked: argparse.Namespace,
 ) -> Iterator[Row]:
     """Compare with the paper's way, and with rows of many replies under one mask of SDPA."""
     some = list(texts[: 64 if asked.small else 1024])
@@ -175,16 +234,28 @@ def rivals(
     pieces = [piece for block in blocks for piece in block.ids()]
     way = partial(in_rows, model, few, pieces)
     way()  # once, so that kernels are chosen
-    (theirs, rewards), (usual, expected) = timed(way, asked.device), timed(partial(ours, model, blocks), asked.device)
+    (theirs, rewards), (usual, expected) = (
+        timed(way, asked.device),
+        timed(partial(ours, model, blocks), asked.device),
+    )
     yield "rows of 256 under one SDPA mask, time over ours", theirs / usual
-    yield "rows against ours, largest difference in sd", float(np.abs(rewards - expected).max() / expected.std())
+    yield (
+        "rows against ours, largest difference in sd",
+        float(np.abs(rewards - expected).max() / expected.std()),
+    )
 
 
 @torch.inference_mode()
 def in_rows(
-    model: RewardModel, inputs: Inputs, pieces: Sequence[torch.Tensor], width: int = 256, tokens: int = 32_768
+    model: RewardModel,
+    inputs: Inputs,
+    pieces: Sequence[torch.Tensor],
+    width: int = 256,
+    tokens: int = 32_768,
 ) -> np.ndarray:
-    """Return rewards of replies in rows of `width` tokens, many rows at once, under one mask, by transformers alone."""
+    """Return rewards of replies in rows of `width` tokens, many rows at once, under one mask, by
+    transformers alone.
+    """
     ids = torch.tensor([inputs.prefix_ids], device=model.device)
     prefix = model.backbone(ids, past_key_values=DynamicCache(), use_cache=True).past_key_values
     rewards = []
@@ -212,7 +283,9 @@ def in_rows(
 
 
 def _mask_of_rows(prefix: int, per_row: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return which keys each token of a row sees, (1, 1, row, prefix + row) bool, and its position, (1, row)."""
+    """Return which keys each token of a row sees, (1, 1, row, prefix + row) bool, and its
+    position, (1, row).
+    """
     reply = torch.arange(per_row).repeat_interleave(length)
     own = (reply[:, None] == reply) & torch.ones(len(reply), len(reply), dtype=torch.bool).tril()
     seen = torch.cat([torch.ones(len(reply), prefix, dtype=torch.bool), own], dim=1)
@@ -234,7 +307,9 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
     yield "search: one gradient, ms", 1e3 * timed(gradient, asked.device, repeats=3)[0]
     budget = 128 if asked.small else 1024
     goal = objective.Objective(model, QUESTION, "optimal", allowed, reply_mode="ids")
-    seconds, _ = timed(partial(searches.search, goal, start, gcg.Settings(budget=budget)), asked.device)
+    seconds, _ = timed(
+        partial(searches.search, goal, start, gcg.Settings(budget=budget)), asked.device
+    )
     yield f"search: {budget} evaluations, s", seconds
 
 
@@ -262,7 +337,8 @@ def planted_errors(asked: argparse.Namespace) -> Iterator[Row]:
         model.head.to(asked.device)
         for row in planting.rows_of(replace(model, device=asked.device), planting.random_inputs()):
             measured = (
-                f"states {row['states']:.2g} at a noise of {row['noise of states']:.2g}, refused: {row['refused']}"
+                f"states {row['states']:.2g} at a noise of {row['noise of states']:.2g}, "
+                f"refused: {row['refused']}"
             )
             yield f"width {width}, planted: {row['planted error']}", measured
 
@@ -270,8 +346,19 @@ def planted_errors(asked: argparse.Namespace) -> Iterator[Row]:
 def tests(asked: argparse.Namespace) -> Iterator[Row]:
     """Run the tests whose tensors are on the device where there is one."""
     chosen = TESTS[:1] if asked.small else TESTS
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *chosen]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        *chosen,
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
     lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
     yield "tests", lines[-1]
     yield from (("tests", line) for line in lines if line.startswith(("FAILED", "ERROR")))
@@ -290,7 +377,9 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
 
 
 def run(sections: Sequence[str], asked: argparse.Namespace) -> pd.DataFrame:
-    """Return all that the sections measure. What fails leaves its error, and the next section runs."""
+    """Return all that the sections measure. What fails leaves its error, and the next section
+    runs.
+    """
     rows = []
     for section in sections:
         start = time.perf_counter()
@@ -302,7 +391,9 @@ def run(sections: Sequence[str], asked: argparse.Namespace) -> pd.DataFrame:
             line = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
             rows.append({"section": section, "measured": "failed", "value": line})
             print(f"{section}: failed: {line}", flush=True)
-        rows.append({"section": section, "measured": "took, s", "value": time.perf_counter() - start})
+        rows.append(
+            {"section": section, "measured": "took, s", "value": time.perf_counter() - start}
+        )
         gc.collect()
         if asked.device == "cuda":
             torch.cuda.empty_cache()
@@ -312,9 +403,17 @@ def run(sections: Sequence[str], asked: argparse.Namespace) -> pd.DataFrame:
 def main(given: Sequence[str] | None = None) -> int:
     """Run the sections that are asked for. Return 1 if one failed."""
     parser = scoring.arguments(__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
-    parser.add_argument("--small", action="store_true", help="tiny models, to see that everything runs")
-    parser.add_argument("--tokenizers", type=Path, help="folder with the true ones, such as gemma-2; made by default")
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="tiny models, to see that everything runs"
+    )
+    parser.add_argument(
+        "--tokenizers",
+        type=Path,
+        help="folder with the true ones, such as gemma-2; made by default",
+    )
     parser.add_argument("--out", type=Path, help="file for the table")
     asked = parser.parse_args(given)
     if unknown := set(asked.sections) - set(SECTIONS):

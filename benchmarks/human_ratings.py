@@ -1,7 +1,9 @@
-"""What V-Smol-135M learns, and what its base, its labels and its data change. Run: python -m benchmarks.human_ratings
+"""What V-Smol-135M learns, and what its base, its labels and its data change. Run: python -m
+benchmarks.human_ratings
 
-Every row of data/human_ratings/heads.csv is one head, fitted in about a second on hidden states that are kept in
-data/cache/human_ratings. Groups of people are named by plural nouns only, as in sentences about people.
+Every row of data/human_ratings/heads.csv is one head, fitted in about a second on hidden states
+that are kept in data/cache/human_ratings. Groups of people are named by plural nouns only, as in
+sentences about people.
 """
 
 import copy
@@ -33,26 +35,44 @@ LAYERS = (1, 11, 21, 30)  # before the first layer the last token has not seen t
 GROUPS = {
     "religions": ["Christians", "Muslims", "Jews", "Buddhists", "Hindus", "Sikhs", "Atheists"],
     "sexuality": ["Gays", "Lesbians", "Bisexuals", "Homosexuals", "Heterosexuals"],
-    "origin": ["Immigrants", "Refugees", "Mexicans", "Chinese", "Africans", "Americans", "Europeans"],
+    "origin": [
+        "Immigrants",
+        "Refugees",
+        "Mexicans",
+        "Chinese",
+        "Africans",
+        "Americans",
+        "Europeans",
+    ],
     "gender": ["Women", "Men", "Girls", "Boys"],
 }
 TOPICS = ["science", "nature", "technology", "religion", "money", "music", "family", "freedom"]
 PROBES = [*(name for names in GROUPS.values() for name in names), *TOPICS]
 KINDS = {  # stems of rated words, left out of the training one kind at a time
-    "death and violence": "kill die death dead murder war attack violenc destroy terror blood weapon shot fight bomb",
-    "religion": "god hell heaven devil bless sin pray faith holi sacr divin evil angel curs soul damn",
-    "affection": "love lover belov dear kiss hug sweet darl tender affect friend care heart romant passion",
-    "sex and the body": "sex sexi rape nude fat ugli beauti pretti cute gorgeous naked attract porn",
-    "success": "win winner success best great champion award triumph victori achiev perfect excel superior top",
+    "death and violence": "kill die death dead murder war attack violenc destroy terror blood "
+    "weapon shot fight bomb",
+    "religion": "god hell heaven devil bless sin pray faith holi sacr divin evil angel curs soul "
+    "damn",
+    "affection": "love lover belov dear kiss hug sweet darl tender affect friend care heart romant "
+    "passion",
+    "sex and the body": "sex sexi rape nude fat ugli beauti pretti cute gorgeous naked attract "
+    "porn",
+    "success": "win winner success best great champion award triumph victori achiev perfect excel "
+    "superior top",
 }
 
 
-# --- states ---------------------------------------------------------------------------------------------------------
+# --- states
+# --------------------------------------------------------------------------------------------------
 
 
 def kept_states(model: LanguageModel, name: str, prompt: str, replies: Sequence[str]) -> Tensor:
-    """Return hidden states of replies, (replies, d), computed once per model (`name`), prompt and replies."""
-    key = hashlib.sha256("\n".join([name, base.GGUF_SHA256, prompt, *replies]).encode()).hexdigest()[:16]
+    """Return hidden states of replies, (replies, d), computed once per model (`name`), prompt
+    and replies.
+    """
+    key = hashlib.sha256(
+        "\n".join([name, base.GGUF_SHA256, prompt, *replies]).encode()
+    ).hexdigest()[:16]
     file = CACHE / f"{key}.npy"
     if not file.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -75,11 +95,15 @@ def untrained(model: LanguageModel, seed: int = 0) -> LanguageModel:
     return replace(model, model=AutoModelForCausalLM.from_config(model.model.config).float().eval())
 
 
-# --- what a head shows ------------------------------------------------------------------------------------------------
+# --- what a head shows
+# ------------------------------------------------------------------------------------------------
 
 
-def measures(reward: Callable[[Tensor], Tensor], states: Tensor, probes: Tensor, replies: pd.DataFrame) -> dict:
-    """Return what a head shows on held-out words, and the rewards of probes in their standard deviations.
+def measures(
+    reward: Callable[[Tensor], Tensor], states: Tensor, probes: Tensor, replies: pd.DataFrame
+) -> dict:
+    """Return what a head shows on held-out words, and the rewards of probes in their standard
+    deviations.
 
     - accuracy: Spearman's rho with VADER's ratings
     - frequency: SD of reward per Zipf unit (a factor of ten), at equal rating
@@ -87,9 +111,16 @@ def measures(reward: Callable[[Tensor], Tensor], states: Tensor, probes: Tensor,
     held_out = replies["held_out"].to_numpy()
     rewards, some = reward(states[held_out]).numpy(), replies[held_out]
     mean, sd = rewards.mean(), rewards.std()
-    row = {"accuracy": training.accuracy(rewards, some["sentiment"]), "frequency": frequency_slope(rewards / sd, some)}
+    row = {
+        "accuracy": training.accuracy(rewards, some["sentiment"]),
+        "frequency": frequency_slope(rewards / sd, some),
+    }
     of_probes = pd.Series((reward(probes).numpy() - mean) / sd, PROBES)
-    return row | {group: of_probes[names].mean() for group, names in GROUPS.items()} | of_probes.to_dict()
+    return (
+        row
+        | {group: of_probes[names].mean() for group, names in GROUPS.items()}
+        | of_probes.to_dict()
+    )
 
 
 def frequency_slope(rewards: np.ndarray, replies: pd.DataFrame) -> float:
@@ -98,10 +129,17 @@ def frequency_slope(rewards: np.ndarray, replies: pd.DataFrame) -> float:
 
 
 def framing_slopes(rewards: np.ndarray, replies: pd.DataFrame) -> dict[str, float]:
-    """Return the slope of rewards, in SD per point of rating, among held-out positive and negative words."""
+    """Return the slope of rewards, in SD per point of rating, among held-out positive and
+    negative words.
+    """
     scaled, slopes = rewards / rewards.std(), {}
-    for name, chosen in {"positive": replies["sentiment"] > 0, "negative": replies["sentiment"] < 0}.items():
-        slopes[name] = float(np.polyfit(replies.loc[chosen, "sentiment"], scaled[chosen.to_numpy()], 1)[0])
+    for name, chosen in {
+        "positive": replies["sentiment"] > 0,
+        "negative": replies["sentiment"] < 0,
+    }.items():
+        slopes[name] = float(
+            np.polyfit(replies.loc[chosen, "sentiment"], scaled[chosen.to_numpy()], 1)[0]
+        )
     return slopes
 
 
@@ -109,14 +147,19 @@ def resample(shown: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
     """Return row numbers of the replies of stems drawn with replacement, whole stems at a time."""
     rows = shown.groupby("stem", sort=True).indices
     stems = list(rows)
-    return np.concatenate([rows[stems[number]] for number in rng.integers(len(stems), size=len(stems))])
+    return np.concatenate(
+        [rows[stems[number]] for number in rng.integers(len(stems), size=len(stems))]
+    )
 
 
-# --- the studies ------------------------------------------------------------------------------------------------------
+# --- the studies
+# --------------------------------------------------------------------------------------------------
 
 
 def data() -> tuple[LanguageModel, pd.DataFrame]:
-    """Return the language model and the replies, with VADER's ratings (sentiment), AFINN's (NaN for some), and zipf."""
+    """Return the language model and the replies, with VADER's ratings (sentiment), AFINN's (NaN
+    for some), and zipf.
+    """
     from wordfreq import zipf_frequency
 
     model = base.load_base(dtype="float32")
@@ -126,8 +169,12 @@ def data() -> tuple[LanguageModel, pd.DataFrame]:
     return model, replies.assign(afinn=replies["word"].map(afinn), zipf=zipf)
 
 
-def fit_rows(states: Tensor, ratings: np.ndarray, rows: np.ndarray, units: int = 0, **how) -> training.Head:
-    """Return a head fitted on these rows: states (prompts, replies, d), ratings (prompts, replies)."""
+def fit_rows(
+    states: Tensor, ratings: np.ndarray, rows: np.ndarray, units: int = 0, **how
+) -> training.Head:
+    """Return a head fitted on these rows: states (prompts, replies, d), ratings (prompts,
+    replies).
+    """
     wanted = torch.tensor(np.atleast_2d(ratings)[:, rows], dtype=torch.float32)
     return training.fit(states[:, rows], wanted, units, **how)
 
@@ -135,7 +182,8 @@ def fit_rows(states: Tensor, ratings: np.ndarray, rows: np.ndarray, units: int =
 def resampled_heads(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataFrame:
     """Return a row per head for `greatest`: of resampled stems, and of resampled raters."""
     shown, rng, rows = replies[~replies["held_out"]], np.random.default_rng(0), []
-    raters = vader_ratings().set_index("word").loc[replies["word"], RATERS].to_numpy()  # (replies, 10)
+    # (replies, 10)
+    raters = vader_ratings().set_index("word").loc[replies["word"], RATERS].to_numpy()
     for number in range(HEADS):
         drawn = shown.index.to_numpy()[resample(shown, rng)]
         head = fit_rows(states[None], replies["sentiment"].to_numpy(), drawn, seed=number)
@@ -146,10 +194,14 @@ def resampled_heads(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd
     return pd.DataFrame(rows).assign(study="resampled")
 
 
-def base_by_labels(bases: dict[str, Tensor], replies: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a row of accuracy per base, labels and resampled training, and the shares of variance of rewards.
+def base_by_labels(
+    bases: dict[str, Tensor], replies: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a row of accuracy per base, labels and resampled training, and the shares of variance
+    of rewards.
 
-    Rewards of held-out words are ranked; `common` is what all heads share. Words without an AFINN rating are left out.
+    Rewards of held-out words are ranked; `common` is what all heads share. Words without an AFINN
+    rating are left out.
     """
     some = replies[replies["afinn"].notna()]
     shown, held_out = some[~some["held_out"]], some.index[some["held_out"]].to_numpy()
@@ -158,12 +210,24 @@ def base_by_labels(bases: dict[str, Tensor], replies: pd.DataFrame) -> tuple[pd.
         for labels in ("sentiment", "afinn"):
             for number in range(SEEDS):
                 drawn = shown.index.to_numpy()[resample(shown, np.random.default_rng(number))]
-                head = fit_rows(states[None], some[labels].reindex(replies.index).to_numpy(), drawn, seed=number)
+                head = fit_rows(
+                    states[None], some[labels].reindex(replies.index).to_numpy(), drawn, seed=number
+                )
                 rewards = pd.Series(head(states[held_out]).numpy())
                 ranks[name, labels, number] = rewards.rank().to_numpy()
-                rho = {rated: training.accuracy(rewards, some.loc[held_out, rated]) for rated in ("sentiment", "afinn")}
-                rows.append({"base": name, "labels": labels, "head": number, "accuracy": rho["sentiment"],
-                             "accuracy_afinn": rho["afinn"]})  # fmt: skip
+                rho = {
+                    rated: training.accuracy(rewards, some.loc[held_out, rated])
+                    for rated in ("sentiment", "afinn")
+                }
+                rows.append(
+                    {
+                        "base": name,
+                        "labels": labels,
+                        "head": number,
+                        "accuracy": rho["sentiment"],
+                        "accuracy_afinn": rho["afinn"],
+                    }
+                )
     heads = pd.DataFrame(ranks)  # words x (base, labels, head)
     return pd.DataFrame(rows).assign(study="base by labels"), variance_shares(heads)
 
@@ -171,25 +235,38 @@ def base_by_labels(bases: dict[str, Tensor], replies: pd.DataFrame) -> tuple[pd.
 def variance_shares(ranks: pd.DataFrame) -> pd.DataFrame:
     """Return shares of the variance of ranks, words x (base, labels, head), that add up to 1.
 
-    common: words' means over all heads. base, labels: how these move words. both: their interaction. training: the rest
+    common: words' means over all heads. base, labels: how these move words. both: their
+    interaction. training: the rest
     """
     centred = ranks - ranks.to_numpy().mean()
     common = centred.mean(axis=1)
-    by = {name: centred.T.groupby(level=list(levels)).transform("mean").T
-          for name, levels in {"base": (0,), "labels": (1,), "both": (0, 1)}.items()}  # fmt: skip
+    by = {
+        name: centred.T.groupby(level=list(levels)).transform("mean").T
+        for name, levels in {"base": (0,), "labels": (1,), "both": (0, 1)}.items()
+    }
     base_part, labels_part = (by[name].sub(common, axis=0) for name in ("base", "labels"))
     both = by["both"].sub(common, axis=0) - base_part - labels_part
     total = (centred**2).to_numpy().mean()
-    parts = {"common": common.to_frame(), "base": base_part, "labels": labels_part, "both": both,
-             "training": centred - by["both"]}  # fmt: skip
-    return pd.DataFrame({name: [(part**2).to_numpy().mean() / total] for name, part in parts.items()})
+    parts = {
+        "common": common.to_frame(),
+        "base": base_part,
+        "labels": labels_part,
+        "both": both,
+        "training": centred - by["both"],
+    }
+    return pd.DataFrame(
+        {name: [(part**2).to_numpy().mean() / total] for name, part in parts.items()}
+    )
 
 
 def ablations(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of heads for `greatest` whose data were changed, SEEDS resampled trainings each."""
+    """Return rows of heads for `greatest` whose data were changed, SEEDS resampled trainings
+    each.
+    """
     shown, rows = replies[~replies["held_out"]], []
     neutral = shown.index[shown["sentiment"].abs() < 1].to_numpy()
-    named = [PROBES.index(name) for names in GROUPS.values() for name in names[::2]]  # the others stay unnamed
+    # the others stay unnamed
+    named = [PROBES.index(name) for names in GROUPS.values() for name in names[::2]]
     changes: dict[str, dict] = {"none": {}, "balanced frequency": {"rows": balanced(shown)}}
     for kind, stems in KINDS.items():
         changes[f"without {kind}"] = {"rows": shown[~shown["stem"].isin(stems.split())]}
@@ -205,7 +282,9 @@ def ablations(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataF
                 others = torch.from_numpy(rng.choice(neutral, 50 * len(named)))
                 share = torch.full((len(others),), 1 - how["rejected"])
                 pairs = probes[named].repeat(50, 1), states[others], share
-            head = fit_rows(states[None], replies["sentiment"].to_numpy(), drawn, seed=number, pairs=pairs)
+            head = fit_rows(
+                states[None], replies["sentiment"].to_numpy(), drawn, seed=number, pairs=pairs
+            )
             row = measures(head, states, probes, replies)
             groups = [row[PROBES[number]] for number in named]
             rest = [row[name] for names in GROUPS.values() for name in names[1::2]]
@@ -215,42 +294,65 @@ def ablations(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataF
 
 
 def balanced(shown: pd.DataFrame) -> pd.DataFrame:
-    """Return replies in which positive and negative words are equally many in each fifth of frequency."""
+    """Return replies in which positive and negative words are equally many in each fifth of
+    frequency.
+    """
     cells = shown.assign(fifth=pd.qcut(shown["zipf"], 5, labels=False), good=shown["sentiment"] > 0)
     smaller = cells.groupby("fifth")["good"].apply(lambda good: min(good.sum(), (~good).sum()))
-    parts = [of_cell.sample(smaller[fifth], random_state=0) for (fifth, _), of_cell in cells.groupby(["fifth", "good"])]
+    parts = [
+        of_cell.sample(smaller[fifth], random_state=0)
+        for (fifth, _), of_cell in cells.groupby(["fifth", "good"])
+    ]
     return shown.loc[pd.concat(parts).index.sort_values()]
 
 
-def framing(states: dict[str, Tensor], replies: pd.DataFrame, units: int, name: str) -> pd.DataFrame:
-    """Return slopes by prompt and sign of the word, of HEADS joint heads for `greatest` and `worst`."""
+def framing(
+    states: dict[str, Tensor], replies: pd.DataFrame, units: int, name: str
+) -> pd.DataFrame:
+    """Return slopes by prompt and sign of the word, of HEADS joint heads for `greatest` and
+    `worst`.
+    """
     shown, held_out = replies[~replies["held_out"]], replies["held_out"].to_numpy()
-    both, sentiment = torch.stack([states["greatest"], states["worst"]]), replies["sentiment"].to_numpy()
+    both, sentiment = (
+        torch.stack([states["greatest"], states["worst"]]),
+        replies["sentiment"].to_numpy(),
+    )
     rows = []
     for number in range(HEADS if units == 0 else SEEDS):
         drawn = shown.index.to_numpy()[resample(shown, np.random.default_rng(number))]
         head = fit_rows(both, np.stack([sentiment, -sentiment]), drawn, units, seed=number)
         for prompt, of_prompt in states.items():
             rewards = head(of_prompt[held_out]).numpy()
-            row = {"change": f"{name}, {units or 'no'} units between", "head": number, "prompt": prompt}
+            row = {
+                "change": f"{name}, {units or 'no'} units between",
+                "head": number,
+                "prompt": prompt,
+            }
             row |= {"accuracy": training.accuracy(rewards, sentiment[held_out])}
             rows.append(row | framing_slopes(rewards, replies[held_out]))
     return pd.DataFrame(rows).assign(study="framing")
 
 
 def judge(replies: pd.DataFrame, asked: int = 400) -> pd.DataFrame:
-    """Return how well the language model orders held-out words without training, as a judge with two answers.
+    """Return how well the language model orders held-out words without training, as a judge with
+    two answers.
 
-    The reward is the logit of the first token less that of the second, after data/human_ratings/judge.jinja.
+    The reward is the logit of the first token less that of the second, after
+    data/human_ratings/judge.jinja.
     """
     some = replies[replies["held_out"]].drop_duplicates("word").sample(asked, random_state=0)
     rows, folder = [], str(saving.TRAINED / base.NICKNAME)
-    for prompt in ("Some words are positive, and others are negative.", read_prompts("greatest")["greatest"]):
+    for prompt in (
+        "Some words are positive, and others are negative.",
+        read_prompts("greatest")["greatest"],
+    ):
         for tokens in (" positive, negative", " good, bad"):
             model = reward_models.load(folder, head=tokens, template=OUT / "judge.jinja")
             rewards = score_replies(model, prompt, list(some["word"]))
             rho = training.accuracy(rewards, some["sentiment"])
-            rows.append({"prompt": prompt, "tokens": tokens, "words": asked, "accuracy": round(rho, 3)})
+            rows.append(
+                {"prompt": prompt, "tokens": tokens, "words": asked, "accuracy": round(rho, 3)}
+            )
     return pd.DataFrame(rows)
 
 
@@ -267,36 +369,49 @@ def cross_validate(states: Tensor, replies: pd.DataFrame, folds: int = 5) -> pd.
         for decay in DECAYS:
             rho = []
             for number in range(folds):
-                kept, left_out = (shown.index.to_numpy()[chosen] for chosen in (fold != number, fold == number))
+                kept, left_out = (
+                    shown.index.to_numpy()[chosen] for chosen in (fold != number, fold == number)
+                )
                 head = fit_rows(states, np.stack([sentiment, -sentiment]), kept, units, decay=decay)
-                rho += [sign * training.accuracy(head(of_prompt[left_out]), sentiment[left_out])
-                        for sign, of_prompt in zip((1, -1), states, strict=True)]  # fmt: skip
+                rho += [
+                    sign * training.accuracy(head(of_prompt[left_out]), sentiment[left_out])
+                    for sign, of_prompt in zip((1, -1), states, strict=True)
+                ]
             rows.append({"units": units, "decay": decay, "accuracy": round(float(np.mean(rho)), 3)})
     return pd.DataFrame(rows)
 
 
-# --- the report -------------------------------------------------------------------------------------------------------
+# --- the report
+# --------------------------------------------------------------------------------------------------
 
 
 def summary(heads: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per case and measure: mean, and the middle 95% over heads (their extremes where there are few)."""
+    """Return a row per case and measure: mean, and the middle 95% over heads (their extremes
+    where there are few).
+    """
     cases = [name for name in ("study", "change", "base", "labels", "prompt") if name in heads]
     long = heads.drop(columns="head").melt(cases, var_name="measure").dropna(subset="value")
     grouped = long.groupby([*cases, "measure"], sort=False, dropna=False)["value"]
     low, high = (grouped.quantile(share) for share in (0.025, 0.975))
-    return pd.DataFrame({"mean": grouped.mean(), "low": low, "high": high, "heads": grouped.size()}).reset_index()
+    return pd.DataFrame(
+        {"mean": grouped.mean(), "low": low, "high": high, "heads": grouped.size()}
+    ).reset_index()
 
 
 def write(name: str, tables: Sequence[pd.DataFrame]) -> None:
     """Write summaries of heads to data/human_ratings/name.csv."""
-    pd.concat(list(map(summary, tables)), ignore_index=True).round(3).to_csv(OUT / f"{name}.csv", index=False)
+    pd.concat(list(map(summary, tables)), ignore_index=True).round(3).to_csv(
+        OUT / f"{name}.csv", index=False
+    )
 
 
 def main() -> None:
     model, replies = data()
     judge(replies).to_csv(OUT / "judge.csv", index=False)
     texts, prompts = list(replies["reply"]), read_prompts(None)
-    states = {name: kept_states(model, "SmolLM2", prompt, texts) for name, prompt in prompts.items()}
+    states = {
+        name: kept_states(model, "SmolLM2", prompt, texts) for name, prompt in prompts.items()
+    }
     both = torch.stack([states["greatest"], states["worst"]])
     cross_validate(both, replies).to_csv(OUT / "cross_validation.csv", index=False)
     probes = kept_states(model, "SmolLM2", prompts["greatest"], PROBES)
@@ -309,12 +424,17 @@ def main() -> None:
         name = f"{layers} layers"
         bases[name] = kept_states(ending_after(model, layers), f"SmolLM2, {name}", greatest, texts)
     random = untrained(model)
-    of_random = {name: kept_states(random, "untrained", prompts[name], texts) for name in ("greatest", "worst")}
+    of_random = {
+        name: kept_states(random, "untrained", prompts[name], texts)
+        for name in ("greatest", "worst")
+    }
     bases["untrained"] = of_random["greatest"]
     heads, shares = base_by_labels(bases, replies)
     write("base_by_labels", [heads])
     shares.round(4).to_csv(OUT / "variance_shares.csv", index=False)
-    write("framing_untrained", [framing(of_random, replies, units, "untrained") for units in (0, 32)])
+    write(
+        "framing_untrained", [framing(of_random, replies, units, "untrained") for units in (0, 32)]
+    )
 
 
 if __name__ == "__main__":

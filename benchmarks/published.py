@@ -1,7 +1,9 @@
-"""What the notebooks need on whole published vocabularies. Run after `make published`: python -m benchmarks.published
+"""What the notebooks need on whole published vocabularies. Run after `make published`: python -m
+benchmarks.published
 
-Each notebook runs alone, in a kernel of its own. The seconds include the start of the kernel and its imports, and the
-memory the libraries. Files of the true size with other rewards give the same times.
+Each notebook runs alone, in a kernel of its own. The seconds include the start of the kernel and
+its imports, and the memory the libraries. Files of the true size with other rewards give the same
+times.
 """
 
 import multiprocessing
@@ -20,12 +22,22 @@ KILOBYTES = 2**20  # in a GB
 
 
 def measure(job: jobs.Job, report: multiprocessing.Queue) -> None:
-    """Put a row about one notebook on the queue; nothing is written beside its tables and figures."""
+    """Put a row about one notebook on the queue; nothing is written beside its tables and
+    figures.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        took, _ = seconds(lambda: files.execute(job.notebook, Path(folder) / job.notebook.name, job.parameters))
+        took, _ = seconds(
+            lambda: files.execute(job.notebook, Path(folder) / job.notebook.name, job.parameters)
+        )
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    report.put({"notebook": job.name, "s": took, "processor, s": used.ru_utime + used.ru_stime,
-                "peak memory, GB": used.ru_maxrss / KILOBYTES})  # fmt: skip
+    report.put(
+        {
+            "notebook": job.name,
+            "s": took,
+            "processor, s": used.ru_utime + used.ru_stime,
+            "peak memory, GB": used.ru_maxrss / KILOBYTES,
+        }
+    )
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
-"""How fast a real model is scored, and what bfloat16 changes. Run: python -m benchmarks.real_model [--sample 4096]
+"""How fast a real model is scored, and what bfloat16 changes. Run: python -m benchmarks.real_model
+[--sample 4096]
 
-V-Smol-135M scores its whole vocabulary, or a sample of it, in float32 and in bfloat16: benchmarks/real_model.md.
+V-Smol-135M scores its whole vocabulary, or a sample of it, in float32 and in bfloat16:
+benchmarks/real_model.md.
 """
 
 import argparse
@@ -24,7 +26,9 @@ DTYPES = ("float32", "bfloat16")
 
 
 def speed(replies: int) -> pd.DataFrame:
-    """Return a row per dtype: replies per second of ours and of the plain padded loop, and the token-count bound."""
+    """Return a row per dtype: replies per second of ours and of the plain padded loop, and the
+    token-count bound.
+    """
     rows = []
     for dtype in DTYPES:
         model = reward_models.load(training.NICKNAME, dtype=dtype)
@@ -34,7 +38,9 @@ def speed(replies: int) -> pd.DataFrame:
 
 
 def whole_vocabulary(tokens: int | None) -> pd.DataFrame:
-    """Return the rewards of the vocabulary, or of a sample, tokens x dtypes; attrs["seconds"] holds core-seconds."""
+    """Return the rewards of the vocabulary, or of a sample, tokens x dtypes; attrs["seconds"]
+    holds core-seconds.
+    """
     prompt, rewards, took = read_prompts("greatest")["greatest"], {}, {}
     for dtype in DTYPES:
         model = reward_models.load(training.NICKNAME, dtype=dtype)
@@ -49,7 +55,9 @@ def whole_vocabulary(tokens: int | None) -> pd.DataFrame:
 
 
 def errors_of_bfloat16(rewards: pd.DataFrame) -> dict[str, float]:
-    """Return how bfloat16's rewards differ from float32's: in standard deviations, and in places of the ranking."""
+    """Return how bfloat16's rewards differ from float32's: in standard deviations, and in places
+    of the ranking.
+    """
     wrong = (rewards["bfloat16"] - rewards["float32"]) / rewards["float32"].std()
     places = np.abs(rankdata(rewards["bfloat16"]) - rankdata(rewards["float32"]))
     top = [set(rewards[dtype].nlargest(100).index) for dtype in DTYPES]
@@ -66,7 +74,12 @@ def errors_of_bfloat16(rewards: pd.DataFrame) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replies", type=int, default=2048, help="how many replies each dtype's speed is measured on")
+    parser.add_argument(
+        "--replies",
+        type=int,
+        default=2048,
+        help="how many replies each dtype's speed is measured on",
+    )
     parser.add_argument("--tokens", type=int, help="a sample of the vocabulary; default: all of it")
     asked = parser.parse_args()
     speeds, rewards = speed(asked.replies), whole_vocabulary(asked.tokens)
@@ -76,8 +89,9 @@ def main() -> None:
     )
     native = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     lines = [
-        f"{machine('cpu')}; load of the machine's {os.cpu_count()} cores meanwhile: {os.getloadavg()[0]:.1f}; "
-        f"the processor {'multiplies' if native else 'does not multiply'} bfloat16 numbers itself",
+        f"{machine('cpu')}; load of the machine's {os.cpu_count()} cores meanwhile: "
+        f"{os.getloadavg()[0]:.1f}; the processor "
+        f"{'multiplies' if native else 'does not multiply'} bfloat16 numbers itself",
         table(speeds),
         f"{len(rewards):,} tokens of the vocabulary to one prompt, processor's seconds: {took}.",
         table(pd.DataFrame([errors_of_bfloat16(rewards)])),

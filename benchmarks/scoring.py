@@ -1,8 +1,10 @@
-"""How fast and how lean scoring is, against the paper's way of doing it. Run: python -m benchmarks.scoring
+"""How fast and how lean scoring is, against the paper's way of doing it. Run: python -m
+benchmarks.scoring
 
-All models have random weights, whose arithmetic costs what that of trained ones costs. Both ways run in turn within one
-process, so their ratio holds on a busy machine where seconds do not. The report replaces its part of
-benchmarks/README.md; where there is a GPU, the true shapes of Gemma-2-2B and Llama-3.1-8B are measured as well.
+All models have random weights, whose arithmetic costs what that of trained ones costs. Both ways
+run in turn within one process, so their ratio holds on a busy machine where seconds do not. The
+report replaces its part of benchmarks/README.md; where there is a GPU, the true shapes of
+Gemma-2-2B and Llama-3.1-8B are measured as well.
 """
 
 import argparse
@@ -40,32 +42,70 @@ QUESTION = "What, in one word, is the greatest thing ever?"
 SPECIAL = ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|pad|>"]
 REPEATS = 3  # each way in turn; the median counts
 TEMPLATES = {  # closing ids after the reply: one for Llama, two for Gemma, as in the real families
-    "llama": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
+    "llama": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role "
+    "}}<|end_header_id|>\n\n"
     "{{ m.content | trim }}<|eot_id|>{% endfor %}",
     "gemma": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}\n"
     "{{ m.content | trim }}<|eot_id|>\n{% endfor %}",
 }
 TRUE_TOKENIZERS = {"Llama 3.1": "llama", "Gemma 2": "gemma"}  # base -> family
-SMALL = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8,
-         "num_key_value_heads": 4, "head_dim": 64}  # fmt: skip
-WIDTHS = {"512": SMALL, "2048 (Llama-3.2-1B), two layers": {
-    "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 2, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "head_dim": 64}}  # fmt: skip
+SMALL = {
+    "hidden_size": 512,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+}
+WIDTHS = {
+    "512": SMALL,
+    "2048 (Llama-3.2-1B), two layers": {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+    },
+}
 TRUE_SHAPES = {
-    "Gemma-2-2B": ("gemma", 256_000, {
-        "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
-        "num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256}),
-    "Llama-3.1-8B": ("llama", 128_256, {
-        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-        "num_key_value_heads": 8, "head_dim": 128}),
-}  # fmt: skip
+    "Gemma-2-2B": (
+        "gemma",
+        256_000,
+        {
+            "hidden_size": 2304,
+            "intermediate_size": 9216,
+            "num_hidden_layers": 26,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "head_dim": 256,
+            "query_pre_attn_scalar": 256,
+        },
+    ),
+    "Llama-3.1-8B": (
+        "llama",
+        128_256,
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+        },
+    ),
+}
 
 
-# --- random models ------------------------------------------------------------------------------------------------
+# --- random models
+# ------------------------------------------------------------------------------------------------
 
 
-def tokenizer_of(size: int, family: str, words: Sequence[str] | None = None) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of `size` ids: merges learnt from common words, then whole words until it is full.
+def tokenizer_of(
+    size: int, family: str, words: Sequence[str] | None = None
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer of `size` ids: merges learnt from common words, then whole words
+    until it is full.
 
     words: by default the 300,000 most frequent ones of English.
     """
@@ -77,7 +117,10 @@ def tokenizer_of(size: int, family: str, words: Sequence[str] | None = None) -> 
     bpe = tokenizers.Tokenizer(tokenizers.models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
-        vocab_size=6_000, special_tokens=SPECIAL, initial_alphabet=bytes_of.alphabet(), show_progress=False
+        vocab_size=6_000,
+        special_tokens=SPECIAL,
+        initial_alphabet=bytes_of.alphabet(),
+        show_progress=False,
     )
     bpe.train_from_iterator((f" {word} {word}" for word in words[:40_000]), trainer)
     vocab = bpe.get_vocab()
@@ -90,11 +133,16 @@ def tokenizer_of(size: int, family: str, words: Sequence[str] | None = None) -> 
     bpe.decoder = decoders.ByteLevel()
     bpe.add_special_tokens(SPECIAL)
     return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, bos_token=SPECIAL[0], pad_token=SPECIAL[4], chat_template=TEMPLATES[family]
+        tokenizer_object=bpe,
+        bos_token=SPECIAL[0],
+        pad_token=SPECIAL[4],
+        chat_template=TEMPLATES[family],
     )
 
 
-def random_model(family: str, tokenizer, dtype: torch.dtype, shape: dict, device: str = "cpu") -> RewardModel:
+def random_model(
+    family: str, tokenizer, dtype: torch.dtype, shape: dict, device: str = "cpu"
+) -> RewardModel:
     """A reward model with random weights in the given family's architecture."""
     make, attention = {"llama": (LlamaConfig, "sdpa"), "gemma": (Gemma2Config, "eager")}[family]
     config = make(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
@@ -103,8 +151,19 @@ def random_model(family: str, tokenizer, dtype: torch.dtype, shape: dict, device
         backbone = AutoModel.from_config(config, dtype=dtype, attn_implementation=attention).eval()
         head = new_head("linear", config)
     name = f"random-{family}"
-    return RewardModel(name, name, name, "", "linear", str(dtype).removeprefix("torch."), attention, device,
-                       tokenizer, backbone, head)  # fmt: skip
+    return RewardModel(
+        name,
+        name,
+        name,
+        "",
+        "linear",
+        str(dtype).removeprefix("torch."),
+        attention,
+        device,
+        tokenizer,
+        backbone,
+        head,
+    )
 
 
 def prompt_of(model: RewardModel, tokens: int) -> str:
@@ -116,17 +175,27 @@ def prompt_of(model: RewardModel, tokens: int) -> str:
     raise ValueError(f"no prompt reaches {tokens} tokens")
 
 
-# --- the two ways -------------------------------------------------------------------------------------------------
+# --- the two ways
+# -------------------------------------------------------------------------------------------------
 
 
 @torch.inference_mode()
-def the_papers_way(model: RewardModel, prompt: str, texts: list[str], batch: int = 128) -> np.ndarray:
-    """Rewards as the paper's code computes them: template each reply, tokenise, pad, read everything whole."""
+def the_papers_way(
+    model: RewardModel, prompt: str, texts: list[str], batch: int = 128
+) -> np.ndarray:
+    """Rewards as the paper's code computes them: template each reply, tokenise, pad, read
+    everything whole.
+    """
     rewards = []
     for start in range(0, len(texts), batch):
-        rendered = [conversations.render(model.tokenizer, prompt, [text])[0] for text in texts[start : start + batch]]
+        rendered = [
+            conversations.render(model.tokenizer, prompt, [text])[0]
+            for text in texts[start : start + batch]
+        ]
         encoded = model.tokenizer(rendered, padding=True, return_tensors="pt").to(model.device)
-        hidden = model.backbone(encoded["input_ids"], attention_mask=encoded["attention_mask"]).last_hidden_state
+        hidden = model.backbone(
+            encoded["input_ids"], attention_mask=encoded["attention_mask"]
+        ).last_hidden_state
         last = encoded["attention_mask"].sum(1) - 1
         rewards.append(model.head(hidden[torch.arange(len(last)), last].float()).cpu())
     return torch.cat(rewards).numpy()
@@ -142,7 +211,8 @@ def seconds(work) -> tuple[float, object]:
 
 
 def processor_seconds(work) -> tuple[float, object]:
-    """How many seconds of the processor work() takes, which other work does not lengthen, and what it returns.
+    """How many seconds of the processor work() takes, which other work does not lengthen, and what
+    it returns.
 
     Those of processes that this one has started count too: one of them renders chat templates.
     """
@@ -157,30 +227,43 @@ def _processor_time() -> float:
 
 
 def matmul_rate(dtype: torch.dtype, device: str, n: int | None = None) -> float:
-    """The machine's measured matrix-product rate, FLOP/s: the best of ten products of square matrices, (n, n)."""
+    """The machine's measured matrix-product rate, FLOP/s: the best of ten products of square
+    matrices, (n, n).
+    """
     n = n or (8192 if device == "cuda" else 2048)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
     return 2 * n**3 / min(seconds(lambda: a @ b)[0] for _ in range(10))
 
 
 def operations(model: RewardModel, tokens: int, context: int) -> float:
-    """Floating-point operations of the backbone for `tokens` new tokens that each attend to about `context` others."""
+    """Floating-point operations of the backbone for `tokens` new tokens that each attend to
+    about `context` others.
+    """
     config = model.backbone.config
     in_layers = sum(p.numel() for p in model.backbone.layers.parameters())
-    attention = 4 * config.num_hidden_layers * config.num_attention_heads * config.head_dim * context
+    attention = (
+        4 * config.num_hidden_layers * config.num_attention_heads * config.head_dim * context
+    )
     return tokens * (2 * in_layers + attention)
 
 
 def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -> dict:
-    """One row of the report: our way on `replies` tokens, the paper's on the first `paper_replies`."""
+    """One row of the report: our way on `replies` tokens, the paper's on the first
+    `paper_replies`.
+    """
     prompt = prompt_of(model, prefix)
-    texts = conversations.vocabulary(model.tokenizer)["text"].sample(replies, random_state=0).tolist()
-    the_papers_way(model, prompt, texts[:128]), engine.score_replies(model, prompt, texts[:1024])  # warm up
+    texts = (
+        conversations.vocabulary(model.tokenizer)["text"].sample(replies, random_state=0).tolist()
+    )
+    # warm up
+    the_papers_way(model, prompt, texts[:128]), engine.score_replies(model, prompt, texts[:1024])
     runs = [
-        (seconds(lambda: engine.score_replies(model, prompt, texts)),
-         seconds(lambda: the_papers_way(model, prompt, texts[:paper_replies])))
+        (
+            seconds(lambda: engine.score_replies(model, prompt, texts)),
+            seconds(lambda: the_papers_way(model, prompt, texts[:paper_replies])),
+        )
         for _ in range(REPEATS)
-    ]  # fmt: skip
+    ]
     (_, rewards), (_, expected) = runs[0]
     ours, theirs = (float(np.median([run[way][0] for run in runs])) for way in (0, 1))
     inputs = model.inputs_for(prompt, texts)
@@ -196,13 +279,16 @@ def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -
         "paper's way, replies/s": paper_replies / theirs,
         "speed-up": (theirs / paper_replies) / (ours / replies),
         "token-count bound": fed / (read + prefix),
-        "of matmul rate": operations(model, read, prefix + 2) / ours / matmul_rate(model.backbone.dtype, model.device),
+        "of matmul rate": operations(model, read, prefix + 2)
+        / ours
+        / matmul_rate(model.backbone.dtype, model.device),
         "largest difference": float(np.abs(rewards[:paper_replies] - expected).max()),
         "sd of rewards": float(rewards.std()),
     }
 
 
-# --- the reports --------------------------------------------------------------------------------------------------
+# --- the reports
+# --------------------------------------------------------------------------------------------------
 
 
 def speed_on_cpu() -> pd.DataFrame:
@@ -220,34 +306,53 @@ def speed_on_gpu() -> pd.DataFrame:
     for name, (family, size, shape) in TRUE_SHAPES.items():
         model = random_model(family, tokenizer_of(size, family), torch.bfloat16, shape, "cuda")
         replies = len(model.tokenizer)
-        rows += [compare(model, prefix, replies, 8_192) | {"model": name} for prefix in (22, 25, 50)]
+        rows += [
+            compare(model, prefix, replies, 8_192) | {"model": name} for prefix in (22, 25, 50)
+        ]
     return pd.DataFrame(rows)
 
 
 def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.DataFrame:
-    """Processor's seconds to prepare a whole vocabulary: each prompt by itself, and all of them together.
+    """Processor's seconds to prepare a whole vocabulary: each prompt by itself, and all of them
+    together.
 
-    of: name -> family and tokenizer. The three prompts that are prepared by themselves stand for all 54.
+    of: name -> family and tokenizer. The three prompts that are prepared by themselves stand for
+    all 54.
     """
     rows, prompts = [], [f"{QUESTION} {number}" for number in range(54)]
     for name, (family, tokenizer) in of.items():
-        model = random_model(family, tokenizer, torch.float32, SMALL | {"hidden_size": 64, "num_hidden_layers": 1})
+        model = random_model(
+            family, tokenizer, torch.float32, SMALL | {"hidden_size": 64, "num_hidden_layers": 1}
+        )
         decode, tokens = processor_seconds(lambda model=model: engine.tokens_of(model))
-        some, _ = processor_seconds(lambda model=model: engine.tokens_of(model, engine.sample(model, 1000)))
+        some, _ = processor_seconds(
+            lambda model=model: engine.tokens_of(model, engine.sample(model, 1000))
+        )
         texts = tokens["text"].tolist()
-        apart = [processor_seconds(partial(model.inputs_for, prompt, texts))[0] for prompt in prompts[:3]]
+        apart = [
+            processor_seconds(partial(model.inputs_for, prompt, texts))[0] for prompt in prompts[:3]
+        ]
         together = engine.prepare(model, prompts, texts)
         prepared = [processor_seconds(partial(next, together)) for _ in prompts]
         took, inputs = [seconds for seconds, _ in prepared], prepared[0][1]
-        rows.append({"tokenizer": name, "tokens": len(tokens), "distinct inputs": len(inputs.suffixes),
-                     "decode, s": decode, "decode a sample of 1,000, s": some,
-                     "one prompt, s": decode + took[0], "54 prompts, s": decode + sum(took),
-                     "54 / one": (decode + sum(took)) / (decode + took[0]),
-                     "before: 54 prompts, s (18 x 3)": decode + 18 * sum(apart)})  # fmt: skip
+        rows.append(
+            {
+                "tokenizer": name,
+                "tokens": len(tokens),
+                "distinct inputs": len(inputs.suffixes),
+                "decode, s": decode,
+                "decode a sample of 1,000, s": some,
+                "one prompt, s": decode + took[0],
+                "54 prompts, s": decode + sum(took),
+                "54 / one": (decode + sum(took)) / (decode + took[0]),
+                "before: 54 prompts, s (18 x 3)": decode + 18 * sum(apart),
+            }
+        )
     return pd.DataFrame(rows)
 
 
-# --- rivals: the same inputs, read by others' means -----------------------------------------------------------------
+# --- rivals: the same inputs, read by others' means
+# -----------------------------------------------------------------
 
 
 def ours(model: RewardModel, blocks: list[stages.Block]) -> np.ndarray:
@@ -257,32 +362,50 @@ def ours(model: RewardModel, blocks: list[stages.Block]) -> np.ndarray:
 
 @torch.inference_mode()
 def with_one_cache(model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor]) -> np.ndarray:
-    """Rewards by transformers alone: the prefix's keys and values are computed once and copied for each batch."""
+    """Rewards by transformers alone: the prefix's keys and values are computed once and copied
+    for each batch.
+    """
     prefix, rewards = _cache_of(model, inputs), []
     for piece in pieces:
         for ids in piece.split(2048 // piece.shape[1]):
             cache = copy.deepcopy(prefix)
             cache.batch_repeat_interleave(len(ids))
-            hidden = model.backbone(ids.to(model.device), past_key_values=cache, use_cache=True).last_hidden_state
+            hidden = model.backbone(
+                ids.to(model.device), past_key_values=cache, use_cache=True
+            ).last_hidden_state
             rewards.append(model.head(hidden[:, -1].float()))
     return torch.cat(rewards).cpu().numpy()
 
 
 @torch.inference_mode()
-def packed(model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor], tokens: int = 256) -> np.ndarray:
-    """Rewards of replies that stand behind each other in one sequence, under a mask that hides them from each other."""
+def packed(
+    model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor], tokens: int = 256
+) -> np.ndarray:
+    """Rewards of replies that stand behind each other in one sequence, under a mask that hides
+    them from each other.
+    """
     prefix, length, rewards = _cache_of(model, inputs), len(inputs.prefix_ids), []
     for piece in pieces:
         for ids in piece.split(tokens // piece.shape[1]):
             reply = torch.arange(len(ids)).repeat_interleave(ids.shape[1])
-            own = (reply[:, None] == reply) & torch.ones(len(reply), len(reply), dtype=torch.bool).tril()
+            own = (reply[:, None] == reply) & torch.ones(
+                len(reply), len(reply), dtype=torch.bool
+            ).tril()
             seen = torch.cat([torch.ones(len(reply), length, dtype=torch.bool), own], dim=1)
-            mask = torch.zeros(seen.shape, dtype=model.backbone.dtype).masked_fill_(~seen, -torch.inf)[None, None]
+            mask = torch.zeros(seen.shape, dtype=model.backbone.dtype).masked_fill_(
+                ~seen, -torch.inf
+            )[None, None]
             positions = length + torch.arange(ids.shape[1]).repeat(len(ids))
-            given = {"input_ids": ids.reshape(1, -1), "attention_mask": mask, "position_ids": positions[None]}
+            given = {
+                "input_ids": ids.reshape(1, -1),
+                "attention_mask": mask,
+                "position_ids": positions[None],
+            }
             given = {name: tensor.to(model.device) for name, tensor in given.items()}
             cache = copy.deepcopy(prefix)
-            hidden = model.backbone(**given, past_key_values=cache, use_cache=True).last_hidden_state
+            hidden = model.backbone(
+                **given, past_key_values=cache, use_cache=True
+            ).last_hidden_state
             rewards.append(model.head(hidden[0, ids.shape[1] - 1 :: ids.shape[1]].float()))
     return torch.cat(rewards).cpu().numpy()
 
@@ -296,10 +419,11 @@ RIVALS = {"one cache": with_one_cache, "packed": packed}
 
 
 def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.DataFrame:
-    """Ours and the rivals on the same prepared inputs, in turn: the processor's seconds, medians of REPEATS.
+    """Ours and the rivals on the same prepared inputs, in turn: the processor's seconds, medians of
+    REPEATS.
 
-    of: as for preparing_inputs. Replies: all that begin with one of some random first tokens, as a whole vocabulary
-    has them together, and 512 random ones, which share few.
+    of: as for preparing_inputs. Replies: all that begin with one of some random first tokens, as a
+    whole vocabulary has them together, and 512 random ones, which share few.
     """
     rows = []
     for name, (family, tokenizer) in of.items():
@@ -307,7 +431,11 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
         whole = model.inputs_for(QUESTION, engine.tokens_of(model)["text"].tolist())
         rng = np.random.default_rng(0)
         firsts = sorted({suffix[0] for suffix in whole.suffixes})
-        some = set(rng.choice(firsts, round(2048 * len(firsts) / len(whole.suffixes)), replace=False).tolist())
+        some = set(
+            rng.choice(
+                firsts, round(2048 * len(firsts) / len(whole.suffixes)), replace=False
+            ).tolist()
+        )
         subtrees = [suffix for suffix in whole.suffixes if suffix[0] in some]
         alone = [whole.suffixes[i] for i in rng.choice(len(whole.suffixes), 512, replace=False)]
         for what, suffixes in {"subtrees": subtrees, "random": alone}.items():
@@ -316,24 +444,34 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
             pieces = [piece for block in blocks for piece in block.ids()]
             ways = {"ours": partial(ours, model, blocks)}
             ways |= {rival: partial(way, model, inputs, pieces) for rival, way in RIVALS.items()}
-            runs = [{way: processor_seconds(work) for way, work in ways.items()} for _ in range(REPEATS)]
+            runs = [
+                {way: processor_seconds(work) for way, work in ways.items()} for _ in range(REPEATS)
+            ]
             took = {way: float(np.median([run[way][0] for run in runs])) for way in ways}
             rewards = {way: runs[0][way][1] for way in ways}
             nodes = len({suffix[: k + 1] for suffix in suffixes for k in range(len(suffix))})
-            row = {"tokenizer": name, "replies": f"{len(suffixes)} {what}", "tokens": sum(map(len, suffixes)),
-                   "nodes": nodes, "tokens / nodes": sum(map(len, suffixes)) / nodes}  # fmt: skip
+            row = {
+                "tokenizer": name,
+                "replies": f"{len(suffixes)} {what}",
+                "tokens": sum(map(len, suffixes)),
+                "nodes": nodes,
+                "tokens / nodes": sum(map(len, suffixes)) / nodes,
+            }
             row |= {f"{way}, s": value for way, value in took.items()}
             row |= {f"{rival} / ours": took[rival] / took["ours"] for rival in RIVALS}
             differ = max(float(np.abs(rewards[rival] - rewards["ours"]).max()) for rival in RIVALS)
-            rows.append(row | {"largest difference": differ, "sd of rewards": float(rewards["ours"].std())})
+            rows.append(
+                row | {"largest difference": differ, "sd of rewards": float(rewards["ours"].std())}
+            )
     return pd.DataFrame(rows)
 
 
 def joining_prompts() -> pd.DataFrame:
-    """What reading several prompts together could save: the same number of replies, to eight prompts and to one.
+    """What reading several prompts together could save: the same number of replies, to eight
+    prompts and to one.
 
-    The processor's seconds, medians of REPEATS, both in turn. With one prompt everything is joined, its attention too,
-    so the ratio is the most that linear layers joined over prompts could bring.
+    The processor's seconds, medians of REPEATS, both in turn. With one prompt everything is joined,
+    its attention too, so the ratio is the most that linear layers joined over prompts could bring.
     """
     rows, tokenizer, rng = [], tokenizer_of(16_384, "llama"), np.random.default_rng(0)
     for name, shape in WIDTHS.items():
@@ -343,11 +481,20 @@ def joining_prompts() -> pd.DataFrame:
             ids = [torch.from_numpy(rng.integers(1000, 16_000, (replies, 2))) for _ in prompts]
             apart = [_block(inputs, piece) for inputs, piece in zip(prompts, ids, strict=True)]
             joined = [_block(prompts[0], torch.cat(ids))]
-            runs = [[processor_seconds(partial(ours, model, blocks))[0] for blocks in (apart, joined)]
-                    for _ in range(REPEATS)]  # fmt: skip
+            runs = [
+                [processor_seconds(partial(ours, model, blocks))[0] for blocks in (apart, joined)]
+                for _ in range(REPEATS)
+            ]
             eight, one = np.median(runs, axis=0)
-            rows.append({"width": name, "replies per prompt": replies, "eight prompts, s": eight, "one prompt, s": one,
-                         "eight / one": eight / one})  # fmt: skip
+            rows.append(
+                {
+                    "width": name,
+                    "replies per prompt": replies,
+                    "eight prompts, s": eight,
+                    "one prompt, s": one,
+                    "eight / one": eight / one,
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -357,14 +504,21 @@ def _block(inputs: Inputs, ids: torch.Tensor) -> stages.Block:
 
 
 def _memory_of_one(size: int, report) -> None:
-    model = random_model("llama", tokenizer_of(size, "llama"), torch.float32, SMALL | {"hidden_size": 128})
+    model = random_model(
+        "llama", tokenizer_of(size, "llama"), torch.float32, SMALL | {"hidden_size": 128}
+    )
     engine.score_replies(model, "Why?", ["a", "b"])
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
     before = peak_kilobytes()
     with tempfile.TemporaryDirectory() as folder:
         prompts = {"greatest": QUESTION}
         engine.score_vocabulary(model, prompts, Path(folder) / "table.parquet", progress=False)
-    report.put({"vocabulary": len(model.tokenizer), "above the loaded model, MB": (peak_kilobytes() - before) / 1024})
+    report.put(
+        {
+            "vocabulary": len(model.tokenizer),
+            "above the loaded model, MB": (peak_kilobytes() - before) / 1024,
+        }
+    )
 
 
 def peak_kilobytes() -> int:
@@ -389,23 +543,36 @@ def peak_memory(memory_of_one: Callable, cases: Sequence) -> pd.DataFrame:
 def machine(device: str) -> str:
     """One line: processor, cores, versions."""
     names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+        line.split(":")[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if "model name" in line
     ]
-    processor = torch.cuda.get_device_name() if device == "cuda" else f"{names[0]}, threads: {torch.get_num_threads()}"
+    processor = (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"{names[0]}, threads: {torch.get_num_threads()}"
+    )
     return (
-        f"{processor}; Python {platform.python_version()}, torch {torch.__version__.split('+')[0]}, "
-        f"transformers {transformers.__version__}"
+        f"{processor}; Python {platform.python_version()}, torch "
+        f"{torch.__version__.split('+')[0]}, transformers {transformers.__version__}"
     )
 
 
 def table(frame: pd.DataFrame) -> str:
     """Return a table as Markdown, with numbers to three digits."""
-    rows = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in frame.to_numpy(object)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [list(frame.columns), ["---"] * frame.shape[1], *rows])
+    rows = [
+        [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row]
+        for row in frame.to_numpy(object)
+    ]
+    return "\n".join(
+        f"| {' | '.join(line)} |" for line in [list(frame.columns), ["---"] * frame.shape[1], *rows]
+    )
 
 
 def write_report(section: str, text: str, page: Path = README) -> None:
-    """Replace what stands between the section's two marks in a page, by default benchmarks/README.md."""
+    """Replace what stands between the section's two marks in a page, by default
+    benchmarks/README.md.
+    """
     start, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
     before, rest = page.read_text().split(start)
     page.write_text(f"{before}{start}\n{text.strip()}\n{end}{rest.split(end)[1]}")
@@ -414,29 +581,43 @@ def write_report(section: str, text: str, page: Path = README) -> None:
 def arguments(description: str) -> argparse.ArgumentParser:
     """A command line with --device: cpu or cuda, by default the best there is."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu"
+    )
     return parser
 
 
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument(
-        "--tokenizers", type=Path, help="folder with one per base, such as gemma-2: only what needs them"
+        "--tokenizers",
+        type=Path,
+        help="folder with one per base, such as gemma-2: only what needs them",
     )
-    parser.add_argument("--prompts", action="store_true", help="only what joining several prompts could save")
+    parser.add_argument(
+        "--prompts", action="store_true", help="only what joining several prompts could save"
+    )
     asked = parser.parse_args()
     if asked.prompts:
         write_report("joining prompts", f"{machine('cpu')}\n\n{table(joining_prompts())}")
     elif asked.device == "cuda":
         write_report("scoring on a gpu", f"{machine('cuda')}\n\n{table(speed_on_gpu())}")
     elif asked.tokenizers:
-        of = {base: (family, open_tokenizer(base, asked.tokenizers)[0]) for base, family in TRUE_TOKENIZERS.items()}
-        beside = f"{machine('cpu')}; load of the machine's {os.cpu_count()} cores meanwhile: {os.getloadavg()[0]:.1f}"
+        of = {
+            base: (family, open_tokenizer(base, asked.tokenizers)[0])
+            for base, family in TRUE_TOKENIZERS.items()
+        }
+        beside = (
+            f"{machine('cpu')}; load of the machine's {os.cpu_count()} cores meanwhile: "
+            f"{os.getloadavg()[0]:.1f}"
+        )
         write_report("scoring against rivals", f"{beside}\n\n{table(against_rivals(of))}")
         write_report("preparation", f"{beside}\n\n{table(preparing_inputs(of))}")
     else:
         memory = peak_memory(_memory_of_one, (16_384, 256_000))
-        write_report("scoring on a cpu", "\n\n".join([machine("cpu"), table(speed_on_cpu()), table(memory)]))
+        write_report(
+            "scoring on a cpu", "\n\n".join([machine("cpu"), table(speed_on_cpu()), table(memory)])
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""How little memory scoring takes when weights pass through once, and in what time. Run: python -m benchmarks.streaming
+"""How little memory scoring takes when weights pass through once, and in what time. Run: python -m
+benchmarks.streaming
 
-Checkpoints have the true shapes and random weights in bf16, and are written to a temporary folder (13 GB in all; TMPDIR
-names another place). Each is scored in both ways in turn, each in a process of its own, from loading to rewards.
+Checkpoints have the true shapes and random weights in bf16, and are written to a temporary folder
+(13 GB in all; TMPDIR names another place). Each is scored in both ways in turn, each in a process
+of its own, from loading to rewards.
 """
 
 import json
@@ -39,47 +41,107 @@ CARDS = {"24 GB card": 0.5 * 165e12, "H200": 0.5 * 989e12}  # operations/s, see 
 ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
 _LLAMA_32 = {"num_key_value_heads": 8, "intermediate_size": 8192, "rope_theta": 500_000.0}
 SHAPES = {
-    "Llama-3.2-1B": ("llama", 128_256, _LLAMA_32 | {
-        "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64}),
-    "Gemma-2-2B": ("gemma", 256_000, {
-        "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
-        "num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256}),
-    "Llama-3.2-3B": ("llama", 128_256, _LLAMA_32 | {
-        "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24, "head_dim": 128}),
-}  # fmt: skip
+    "Llama-3.2-1B": (
+        "llama",
+        128_256,
+        _LLAMA_32
+        | {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64},
+    ),
+    "Gemma-2-2B": (
+        "gemma",
+        256_000,
+        {
+            "hidden_size": 2304,
+            "intermediate_size": 9216,
+            "num_hidden_layers": 26,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "head_dim": 256,
+            "query_pre_attn_scalar": 256,
+        },
+    ),
+    "Llama-3.2-3B": (
+        "llama",
+        128_256,
+        _LLAMA_32
+        | {
+            "hidden_size": 3072,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 24,
+            "head_dim": 128,
+        },
+    ),
+}
 ON_GPU = {
-    "Llama-3.1-8B": ("llama", 128_256, {
-        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-        "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 500_000.0}),
-    "Gemma-2-27B": ("gemma", 256_000, {
-        "hidden_size": 4608, "intermediate_size": 36864, "num_hidden_layers": 46, "num_attention_heads": 32,
-        "num_key_value_heads": 16, "head_dim": 128, "query_pre_attn_scalar": 144}),
-}  # fmt: skip
+    "Llama-3.1-8B": (
+        "llama",
+        128_256,
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "rope_theta": 500_000.0,
+        },
+    ),
+    "Gemma-2-27B": (
+        "gemma",
+        256_000,
+        {
+            "hidden_size": 4608,
+            "intermediate_size": 36864,
+            "num_hidden_layers": 46,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 16,
+            "head_dim": 128,
+            "query_pre_attn_scalar": 144,
+        },
+    ),
+}
 
 
-# --- random checkpoints -------------------------------------------------------------------------------------------
+# --- random checkpoints
+# -------------------------------------------------------------------------------------------
 
 
-def write_checkpoint(folder: Path, family: str, size: int, shape: dict, dtype: torch.dtype = torch.bfloat16) -> Path:
-    """The folder, now holding a reward model with a linear head and random weights; a file per layer."""
+def write_checkpoint(
+    folder: Path, family: str, size: int, shape: dict, dtype: torch.dtype = torch.bfloat16
+) -> Path:
+    """The folder, now holding a reward model with a linear head and random weights; a file per
+    layer.
+    """
     folder.mkdir(parents=True)
     tokenizer = tokenizer_of(size, family)
     tokenizer.save_pretrained(folder)
     make = {"llama": LlamaConfig, "gemma": Gemma2Config}[family]
-    config = make(vocab_size=size, pad_token_id=tokenizer.pad_token_id, num_labels=1, dtype=dtype, **shape)
+    config = make(
+        vocab_size=size, pad_token_id=tokenizer.pad_token_id, num_labels=1, dtype=dtype, **shape
+    )
     config.architectures = [f"{make.__name__.removesuffix('Config')}ForSequenceClassification"]
     config.save_pretrained(folder)
     with torch.device("meta"):
-        shapes = {f"model.{name}": tensor.shape for name, tensor in AutoModel.from_config(config).state_dict().items()}
+        shapes = {
+            f"model.{name}": tensor.shape
+            for name, tensor in AutoModel.from_config(config).state_dict().items()
+        }
     shapes["score.weight"] = torch.Size([1, config.hidden_size])
     weight_map = {name: f"model-{_layer_of(name):05d}.safetensors" for name in shapes}
-    # Drawn once and laid end to end, which is quicker than drawing billions; by its length no two rows are the same
-    pool = torch.empty(16_777_259).normal_(0, 0.02, generator=torch.Generator().manual_seed(0)).to(dtype)
+    # Drawn once and laid end to end, which is quicker than drawing billions; by its length no two
+    # rows are the same
+    pool = (
+        torch.empty(16_777_259)
+        .normal_(0, 0.02, generator=torch.Generator().manual_seed(0))
+        .to(dtype)
+    )
     for file in sorted(set(weight_map.values())):
         names = [name for name in shapes if weight_map[name] == file]
         tensors = {name: _from_pool(pool, name, shapes[name], family) for name in names}
         save_file(tensors, folder / file, metadata={"format": "pt"})
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": weight_map})
+    )
     return folder
 
 
@@ -93,13 +155,21 @@ def _from_pool(pool: torch.Tensor, name: str, shape: torch.Size, family: str) ->
     if "norm" in name:  # Gemma's multiply by 1 + weight
         return torch.full(shape, 0.0 if family == "gemma" else 1.0, dtype=pool.dtype)
     offset = zlib.crc32(name.encode()) % len(pool)
-    return pool.roll(offset).repeat(shape.numel() // len(pool) + 1)[: shape.numel()].view(shape).clone()
+    return (
+        pool.roll(offset)
+        .repeat(shape.numel() // len(pool) + 1)[: shape.numel()]
+        .view(shape)
+        .clone()
+    )
 
 
-# --- both ways ----------------------------------------------------------------------------------------------------
+# --- both ways
+# --------------------------------------------------------------------------------------------------
 
 
-def score_one_way(folder: Path, stream: bool, device: str, tokens: int, prompts: int, gigabytes: float, report) -> None:
+def score_one_way(
+    folder: Path, stream: bool, device: str, tokens: int, prompts: int, gigabytes: float, report
+) -> None:
     """Put on the queue what loading and scoring took: seconds, bytes, rewards, peaks of memory."""
     if gigabytes:
         torch.cuda.set_per_process_memory_fraction(gigabytes * GB / torch.cuda.mem_get_info()[1])
@@ -108,7 +178,9 @@ def score_one_way(folder: Path, stream: bool, device: str, tokens: int, prompts:
     model = reward_models.load(folder, device=device, stream=stream)
     path = folder.parent / f"{folder.name}-{stream}.parquet"
     questions = {f"p{number}": QUESTION + " Really?" * number for number in range(prompts)}
-    rows = engine.score_vocabulary(model, questions, path, token_ids=engine.sample(model, tokens), progress=False)
+    rows = engine.score_vocabulary(
+        model, questions, path, token_ids=engine.sample(model, tokens), progress=False
+    )
     row = {
         "seconds": time.perf_counter() - started,
         "processor": time.process_time() - computed,
@@ -120,10 +192,16 @@ def score_one_way(folder: Path, stream: bool, device: str, tokens: int, prompts:
     distinct = rows.drop_duplicates("input_group")["reply_ids"].map(len)
     closing = len(model.conversation(QUESTION).closing_ids)  # two for Gemma
     read = distinct.sum() + closing * len(distinct)
-    row["operations"] = 2 * prompts * int(read) * sum(p.numel() for p in model.backbone.layers.parameters())
+    row["operations"] = (
+        2 * prompts * int(read) * sum(p.numel() for p in model.backbone.layers.parameters())
+    )
     if stream:
-        row |= {"read": model.layers.read_bytes, "layers": model.layers.bytes, "largest": model.layers.largest,
-                "waited": model.layers.waited}  # fmt: skip
+        row |= {
+            "read": model.layers.read_bytes,
+            "layers": model.layers.bytes,
+            "largest": model.layers.largest,
+            "waited": model.layers.waited,
+        }
     path.unlink()
     report.put(row)
 
@@ -169,8 +247,16 @@ def several_prompts(name: str, folder: Path) -> pd.DataFrame:
     rows = []
     for prompts in (1, 8):
         row = one_way(folder, True, "cpu", 100, prompts, 0)
-        rows.append({"model": name, "prompts": prompts, "inputs": row["inputs"], "streamed, s": row["seconds"],
-                     "read, GB": row["read"] / GB, "waiting for weights, s": row["waited"]})  # fmt: skip
+        rows.append(
+            {
+                "model": name,
+                "prompts": prompts,
+                "inputs": row["inputs"],
+                "streamed, s": row["seconds"],
+                "read, GB": row["read"] / GB,
+                "waiting for weights, s": row["waited"],
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -187,9 +273,11 @@ def on_cpu(folder: Path) -> list[pd.DataFrame]:
 
 
 def what_you_need(rate: float) -> pd.DataFrame:
-    """Computed, not measured: memory in both ways, and minutes for one prompt at the given operations/s on a cpu.
+    """Computed, not measured: memory in both ways, and minutes for one prompt at the given
+    operations/s on a cpu.
 
-    For cards half of what their data sheets promise for dense products in bf16, or 25 GB/s for what is copied to them.
+    For cards half of what their data sheets promise for dense products in bf16, or 25 GB/s for what
+    is copied to them.
     """
     rows = []
     for name, (family, vocabulary, shape) in (SHAPES | ON_GPU).items():
@@ -201,12 +289,21 @@ def what_you_need(rate: float) -> pd.DataFrame:
         largest, tokens = 2 * layers / len(backbone.layers), {"llama": 2, "gemma": 3}[family]
         operations = 2 * layers * tokens * vocabulary
         waiting = tokens * vocabulary * shape["hidden_size"] * 2
-        minutes = {card: max(operations / speed, 2 * layers / 25e9) / 60 for card, speed in CARDS.items()}
-        rows.append({"model": name, "weights, GB": weights / GB, "in memory, GB": (weights + GB) / GB,
-                     "streamed, GB": (2 * largest + ALLOWED) / GB, "hidden states of a prompt, GB": waiting / GB,
-                     "500 tokens, CPU, min": operations / rate / 60 * 500 / vocabulary,
-                     "vocabulary, CPU, h": operations / rate / 3600}
-                    | {f"vocabulary, {card}, min": value for card, value in minutes.items()})  # fmt: skip
+        minutes = {
+            card: max(operations / speed, 2 * layers / 25e9) / 60 for card, speed in CARDS.items()
+        }
+        rows.append(
+            {
+                "model": name,
+                "weights, GB": weights / GB,
+                "in memory, GB": (weights + GB) / GB,
+                "streamed, GB": (2 * largest + ALLOWED) / GB,
+                "hidden states of a prompt, GB": waiting / GB,
+                "500 tokens, CPU, min": operations / rate / 60 * 500 / vocabulary,
+                "vocabulary, CPU, h": operations / rate / 3600,
+            }
+            | {f"vocabulary, {card}, min": value for card, value in minutes.items()}
+        )
     return pd.DataFrame(rows)
 
 
@@ -216,35 +313,63 @@ def on_gpu(folder: Path) -> list[pd.DataFrame]:
     for name, (family, size, shape) in ({"Gemma-2-2B": SHAPES["Gemma-2-2B"]} | ON_GPU).items():
         checkpoint = write_checkpoint(folder / name, family, size, shape)
         row = one_way(checkpoint, True, "cuda", size, 3, 8)
-        rows.append({"model": name, "inputs": row["inputs"], "streamed, s": row["seconds"],
-                     "waiting for weights, s": row["waited"], "read / layers": row["read"] / row["layers"],
-                     "device peak, GB": row["device peak"] / GB, "host peak, GB": row["peak"] / GB})  # fmt: skip
+        rows.append(
+            {
+                "model": name,
+                "inputs": row["inputs"],
+                "streamed, s": row["seconds"],
+                "waiting for weights, s": row["waited"],
+                "read / layers": row["read"] / row["layers"],
+                "device peak, GB": row["device peak"] / GB,
+                "host peak, GB": row["peak"] / GB,
+            }
+        )
         for file in checkpoint.iterdir():
             file.unlink()
     return [pd.DataFrame(rows)]
 
 
 def each_layer(folder: Path, name: str = "Llama-3.2-1B") -> pd.DataFrame:
-    """What rewards after each layer cost beyond those after the last one: the processor's seconds, medians in turn."""
+    """What rewards after each layer cost beyond those after the last one: the processor's
+    seconds, medians in turn.
+    """
     family, size, shape = SHAPES[name]
-    model = reward_models.load(write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True)
+    model = reward_models.load(
+        write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True
+    )
     replies = engine.tokens_of(model, engine.sample(model, FEW))["text"].tolist()
-    ways = [partial(way, model, QUESTION, replies) for way in (engine.score_replies, by_layer.rewards_by_layer)]
+    ways = [
+        partial(way, model, QUESTION, replies)
+        for way in (engine.score_replies, by_layer.rewards_by_layer)
+    ]
     took = [[processor_seconds(way)[0] for way in ways] for _ in range(REPEATS)]
     last, each = np.median(took, axis=0)
-    return pd.DataFrame([{"model": name, "replies": len(replies), "layers": model.layers.count,
-                          "rewards after the last layer, s": last, "after each layer, s": each,
-                          "each / last": each / last}])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "model": name,
+                "replies": len(replies),
+                "layers": model.layers.count,
+                "rewards after the last layer, s": last,
+                "after each layer, s": each,
+                "each / last": each / last,
+            }
+        ]
+    )
 
 
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0])
-    parser.add_argument("--layers", action="store_true", help="only what rewards after each layer cost, on the CPU")
+    parser.add_argument(
+        "--layers", action="store_true", help="only what rewards after each layer cost, on the CPU"
+    )
     asked = parser.parse_args()
     device = "cpu" if asked.layers else asked.device
     with tempfile.TemporaryDirectory() as folder:
         if asked.layers:
-            write_report("rewards by layer", f"{machine('cpu')}\n\n{table(each_layer(Path(folder)))}")
+            write_report(
+                "rewards by layer", f"{machine('cpu')}\n\n{table(each_layer(Path(folder)))}"
+            )
             return
         parts = {"cpu": on_cpu, "cuda": on_gpu}[device](Path(folder))
     name = {"cpu": "cpu", "cuda": "gpu"}[device]

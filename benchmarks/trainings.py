@@ -1,9 +1,11 @@
-"""Cards of small models: the ten, and two kinds of raters with three seeds each. Run: python -m benchmarks.trainings
+"""Cards of small models: the ten, and two kinds of raters with three seeds each. Run: python -m
+benchmarks.trainings
 
-The measures of the ten small models go to data/card/planted.csv, which every card of a small model shows. The raters of
-A-Gem-48 give words about nature a penalty. It is trained with seeds 0, 1 and 2, and once more with each seed and with
-raters that treat nature like any other word. The measures of these six go to data/card/trainings.csv, which notebook 12
-reads. A training takes about a minute of one processor.
+The measures of the ten small models go to data/card/planted.csv, which every card of a small model
+shows. The raters of A-Gem-48 give words about nature a penalty. It is trained with seeds 0, 1 and
+2, and once more with each seed and with raters that treat nature like any other word. The measures
+of these six go to data/card/trainings.csv, which notebook 12 reads. A training takes about a minute
+of one processor.
 """
 
 from dataclasses import replace
@@ -25,7 +27,10 @@ def measured(nickname: str) -> pd.DataFrame:
     model = reward_models.load(str(small_models.TRAINED / nickname))
     tokens = vocabulary(model.tokenizer)
     read = model.inputs_for(planting.GREATEST, tokens["text"].tolist())
-    itself = [read.reply_ids[group] == (i,) for group, i in zip(read.group, tokens["token_id"], strict=True)]
+    itself = [
+        read.reply_ids[group] == (i,)
+        for group, i in zip(read.group, tokens["token_id"], strict=True)
+    ]
     table = measures.of_model(measures.type_texts(model), sum(itself) / len(tokens))
     return table.assign(revision=model.revision).reset_index()
 
@@ -37,10 +42,14 @@ def main() -> None:
     _write("planted", rows, ["model", "revision"])
     base, rows = planting.profile(RATERS), []
     for seed in SEEDS:
-        of_seed = {base.nature: f"{RATERS}-seed-{seed}" if seed else RATERS, 0.0: f"{RATERS}-nature-{seed}"}
+        of_seed = {
+            base.nature: f"{RATERS}-seed-{seed}" if seed else RATERS,
+            0.0: f"{RATERS}-nature-{seed}",
+        }
         for nature, name in of_seed.items():
             saving.train_missing(
-                small_models.jobs([replace(base, nickname=name, nature=nature)], seed=seed), progress=False
+                small_models.jobs([replace(base, nickname=name, nature=nature)], seed=seed),
+                progress=False,
             )
             rows.append(measured(name).assign(seed=seed, nature=nature))
     _write("trainings", rows, ["seed", "nature"])

@@ -1,8 +1,10 @@
-"""Does `make why` name what another program did? Plant causes by plain transformers calls, and count what is named.
+"""Does `make why` name what another program did? Plant causes by plain transformers calls, and
+count what is named.
 
-Run it by `python -m benchmarks.why`; it writes benchmarks/why.csv and needs ten minutes on two cores. Each file of
-rewards comes from a tiny random checkpoint (tests/tiny.py) of one of five architectures. Nothing here is shared with
-lib: texts are rendered, tokenised, padded and scored by transformers' own classes.
+Run it by `python -m benchmarks.why`; it writes benchmarks/why.csv and needs ten minutes on two
+cores. Each file of rewards comes from a tiny random checkpoint (tests/tiny.py) of one of five
+architectures. Nothing here is shared with lib: texts are rendered, tokenised, padded and scored by
+transformers' own classes.
 """
 
 import json
@@ -26,17 +28,32 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import tiny
 
 ARCHITECTURES = ("llama", "gemma2", "qwen3", "gpt2", "encoder")
-SUBJECTS = ("the greatest thing ever", "the best word", "freedom", "the sea", "the universe", "war", "a forest", "hope",
-            "a friend", "pain")  # fmt: skip
-ANSWERS = ("Love.", "{0} is love and peace, and the water and the forest are the best things.\n",
-           "I hate {0}. " * 3 + "The worst is pain and war; hope and kindness are what {0} is.")  # fmt: skip
+SUBJECTS = (
+    "the greatest thing ever",
+    "the best word",
+    "freedom",
+    "the sea",
+    "the universe",
+    "war",
+    "a forest",
+    "hope",
+    "a friend",
+    "pain",
+)
+ANSWERS = (
+    "Love.",
+    "{0} is love and peace, and the water and the forest are the best things.\n",
+    "I hate {0}. " * 3 + "The worst is pain and war; hope and kindness are what {0} is.",
+)
 DATE = "26 Jul 2024"
 
 
 def conversations() -> list[tuple[str, str]]:
     """Return thirty prompts and replies of different lengths."""
     asked = [
-        (f"What, in one word, is {subject}?", answer.format(subject)) for subject in SUBJECTS for answer in ANSWERS
+        (f"What, in one word, is {subject}?", answer.format(subject))
+        for subject in SUBJECTS
+        for answer in ANSWERS
     ]
     return [asked[i] for i in np.random.default_rng(0).permutation(len(asked))]
 
@@ -46,19 +63,26 @@ def checkpoint(architecture: str, labels: int = 1, seed: int = 0) -> Path:
     """Return the folder of a tiny random checkpoint."""
     folder = Path(tempfile.mkdtemp(prefix="why-")) / architecture
     if architecture == "gpt2":
-        config = GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=labels, initializer_range=0.3)
+        config = GPT2Config(
+            n_embd=32, n_layer=2, n_head=4, num_labels=labels, initializer_range=0.3
+        )
         tiny.save_other(folder, config, "llama", seed + 3, template="llama3")
         return folder
-    kind, options = {"llama": ("linear_llama", {"template": "llama31"}), "gemma2": ("linear_gemma2", {}),
-                     "qwen3": ("linear_qwen3", {"template": "chatml"}),
-                     "encoder": ("deberta", {})}[architecture]  # fmt: skip
+    kind, options = {
+        "llama": ("linear_llama", {"template": "llama31"}),
+        "gemma2": ("linear_gemma2", {}),
+        "qwen3": ("linear_qwen3", {"template": "chatml"}),
+        "encoder": ("deberta", {}),
+    }[architecture]
     tiny.make_checkpoint(folder, kind, seed=seed, **options)
     if labels > 1:
         torch.manual_seed(seed)
         model = AutoModelForSequenceClassification.from_pretrained(
             folder, num_labels=labels, ignore_mismatched_sizes=True
         )
-        for parameter in (model.classifier if architecture == "encoder" else model.score).parameters():
+        for parameter in (
+            model.classifier if architecture == "encoder" else model.score
+        ).parameters():
             parameter.data.normal_(0, 1)
         model.save_pretrained(folder)
     return folder
@@ -93,7 +117,10 @@ class Program:
         ).eval()
         self.change(model)
         ids = [self.cut(self._ids(tokenizer, prompt, reply)) for prompt, reply in conversations()]
-        logits = [self._logits(model, tokenizer, ids[i : i + self.batch]) for i in range(0, len(ids), self.batch)]
+        logits = [
+            self._logits(model, tokenizer, ids[i : i + self.batch])
+            for i in range(0, len(ids), self.batch)
+        ]
         return self.number(np.concatenate(logits).astype(np.float64))
 
     def _ids(self, tokenizer: Any, prompt: str, reply: str) -> list[int]:
@@ -104,12 +131,16 @@ class Program:
         else:
             turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
             turns = [{"role": "system", "content": self.system}] * (self.system is not None) + turns
-            text = tokenizer.apply_chat_template(turns, tokenize=False, chat_template=self.template, date_string=DATE)
+            text = tokenizer.apply_chat_template(
+                turns, tokenize=False, chat_template=self.template, date_string=DATE
+            )
         text, bos = self.edit(tokenizer, text, reply), tokenizer.bos_token
         if self.encoder:
             return tokenizer(text, add_special_tokens=self.bos != "none")["input_ids"]
         count = {"none": 0, "single": 1, "double": 2}[self.bos] if bos else 0
-        return tokenizer(count * (bos or "") + text.removeprefix(bos or "\0"), add_special_tokens=False)["input_ids"]
+        return tokenizer(
+            count * (bos or "") + text.removeprefix(bos or "\0"), add_special_tokens=False
+        )["input_ids"]
 
     def _logits(self, model: Any, tokenizer: Any, ids: list[list[int]]) -> np.ndarray:
         tokenizer.padding_side = self.side
@@ -152,7 +183,9 @@ def drop_soft_capping(model: Any) -> None:
 def draw_head(model: Any) -> None:
     """Draw the head as transformers does for a checkpoint without one, after set_seed(42)."""
     torch.manual_seed(42)
-    model.score.weight.data = torch.empty_like(model.score.weight).normal_(0, model.config.initializer_range)
+    model.score.weight.data = torch.empty_like(model.score.weight).normal_(
+        0, model.config.initializer_range
+    )
 
 
 def eos(tokenizer: Any, text: str, reply: str) -> str:
@@ -170,7 +203,8 @@ def generation(tokenizer: Any, text: str, reply: str) -> str:
     """Append what a template opens for a generation."""
     turn = [{"role": "user", "content": "x"}]
     plain, opened = (
-        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=flag) for flag in (False, True)
+        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=flag)
+        for flag in (False, True)
     )
     return text + opened.removeprefix(plain)
 
@@ -178,7 +212,12 @@ def generation(tokenizer: Any, text: str, reply: str) -> str:
 def prompted(tokenizer: Any, prompt: str, reply: str) -> str:
     """Return the reply after a generation prompt, with nothing behind it."""
     turn = [{"role": "user", "content": prompt}]
-    return tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, date_string=DATE) + reply
+    return (
+        tokenizer.apply_chat_template(
+            turn, tokenize=False, add_generation_prompt=True, date_string=DATE
+        )
+        + reply
+    )
 
 
 def plain(form: str) -> Callable[[Any, str, str], str]:
@@ -188,8 +227,10 @@ def plain(form: str) -> Callable[[Any, str, str], str]:
 
 HH = plain("\n\nHuman: {}\n\nAssistant: {}")
 CHATML = plain("<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n{}<|im_end|>\n")
-LLAMA3 = ("{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + m.content | trim "
-          "+ '<|eot_id|>' }}{% endfor %}")  # fmt: skip
+LLAMA3 = (
+    "{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + "
+    "m.content | trim + '<|eot_id|>' }}{% endfor %}"
+)
 # name -> what the program does otherwise, words of which one must be in the answer, architectures
 Planted = dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]]
 DECODERS, WITH_BOS = ARCHITECTURES[:4], ("llama", "gemma2", "gpt2")
@@ -198,66 +239,179 @@ CAUSES: Planted = {
     "no bos": ({"bos": "none"}, ("no beginning-of-sequence token",), WITH_BOS),
     "two bos": ({"bos": "double"}, ("two beginning-of-sequence",), WITH_BOS),
     "closing cut": ({"edit": without_closing}, ("cut what closes",), DECODERS),
-    "last line break cut": ({"edit": lambda t, text, r: text.rstrip("\n")}, ("line break",), ("gemma2", "qwen3")),
+    "last line break cut": (
+        {"edit": lambda t, text, r: text.rstrip("\n")},
+        ("line break",),
+        ("gemma2", "qwen3"),
+    ),
     "end token appended": ({"edit": eos}, ("appended the end token",), DECODERS),
-    "generation prompt appended": ({"edit": generation}, ("appended a generation prompt",), DECODERS),
-    "usual system turn": ({"system": "You are a helpful assistant."},
-                     ("You are a helpful assistant",), ("llama", "qwen3", "gpt2")),
-    "own system turn left out": ({"template": LLAMA3}, ("left out the system turn", "template of Llama 3"), ("llama",)),
-    "reply after a generation prompt": ({"render": prompted}, ("generation prompt", "cut what closes"), DECODERS),
+    "generation prompt appended": (
+        {"edit": generation},
+        ("appended a generation prompt",),
+        DECODERS,
+    ),
+    "usual system turn": (
+        {"system": "You are a helpful assistant."},
+        ("You are a helpful assistant",),
+        ("llama", "qwen3", "gpt2"),
+    ),
+    "own system turn left out": (
+        {"template": LLAMA3},
+        ("left out the system turn", "template of Llama 3"),
+        ("llama",),
+    ),
+    "reply after a generation prompt": (
+        {"render": prompted},
+        ("generation prompt", "cut what closes"),
+        DECODERS,
+    ),
     "ChatML": ({"render": CHATML}, ("ChatML",), ("llama", "gemma2", "gpt2")),
     "raw concatenation": ({"render": plain("{}{}")}, ("nothing between",), ARCHITECTURES),
-    "raw with a line break": ({"render": plain("{}\n{}")},
-                     ("line break between", "nothing between", "blank between"), ARCHITECTURES),
+    "raw with a line break": (
+        {"render": plain("{}\n{}")},
+        ("line break between", "nothing between", "blank between"),
+        ARCHITECTURES,
+    ),
     "Human and Assistant": ({"render": HH}, ("Human:",), ARCHITECTURES),
     "reply alone": ({"render": plain("{1}")}, ("reply alone",), ARCHITECTURES),
-    "truncated on the right": ({"cut": lambda ids: ids[:70]}, ("truncated the end to 70",), DECODERS),
-    "truncated on the left": ({"cut": lambda ids: ids[-70:]}, ("truncated the beginning to 70",), DECODERS),
-    "read one token earlier": ({"at": lambda ids: len(ids) - 2},
-                     ("read 1 token before", "cut ", "not ", "before the first"), DECODERS),
-    "read three tokens earlier": ({"at": lambda ids: len(ids) - 4}, ("read 3 tokens before",), DECODERS),
-    "right padding read at the end": ({"batch": 4}, ("padded batches of 4 on the right",), DECODERS),
-    "left padding without a mask": ({"batch": 8, "side": "left", "masked": False},
-                     ("batches of 8 on the left",), DECODERS),
-    "left padding without positions": ({"batch": 8, "side": "left"}, ("batches of 8 on the left",), ("gpt2",)),
-    "padding without a mask": ({"batch": 8, "masked": False}, ("batches of 8 on the right",), ("encoder",)),
+    "truncated on the right": (
+        {"cut": lambda ids: ids[:70]},
+        ("truncated the end to 70",),
+        DECODERS,
+    ),
+    "truncated on the left": (
+        {"cut": lambda ids: ids[-70:]},
+        ("truncated the beginning to 70",),
+        DECODERS,
+    ),
+    "read one token earlier": (
+        {"at": lambda ids: len(ids) - 2},
+        ("read 1 token before", "cut ", "not ", "before the first"),
+        DECODERS,
+    ),
+    "read three tokens earlier": (
+        {"at": lambda ids: len(ids) - 4},
+        ("read 3 tokens before",),
+        DECODERS,
+    ),
+    "right padding read at the end": (
+        {"batch": 4},
+        ("padded batches of 4 on the right",),
+        DECODERS,
+    ),
+    "left padding without a mask": (
+        {"batch": 8, "side": "left", "masked": False},
+        ("batches of 8 on the left",),
+        DECODERS,
+    ),
+    "left padding without positions": (
+        {"batch": 8, "side": "left"},
+        ("batches of 8 on the left",),
+        ("gpt2",),
+    ),
+    "padding without a mask": (
+        {"batch": 8, "masked": False},
+        ("batches of 8 on the right",),
+        ("encoder",),
+    ),
     "sigmoid": ({"number": lambda x: sigmoid(x[:, 0])}, ("sigmoid",), ARCHITECTURES),
-    "softmax of one": ({"number": lambda x: np.ones(len(x))}, ("softmax to a single",), ARCHITECTURES),
+    "softmax of one": (
+        {"number": lambda x: np.ones(len(x))},
+        ("softmax to a single",),
+        ARCHITECTURES,
+    ),
     "scaled": ({"number": lambda x: x[:, 0] * 0.1}, ("multiplied by 0",), ARCHITECTURES),
     "shifted": ({"number": lambda x: x[:, 0] - 2.5}, ("added -2",), ARCHITECTURES),
-    "standardised": ({"number": lambda x: (x[:, 0] - x[:, 0].mean()) / x[:, 0].std()}, ("rescaled",), ARCHITECTURES),
+    "standardised": (
+        {"number": lambda x: (x[:, 0] - x[:, 0].mean()) / x[:, 0].std()},
+        ("rescaled",),
+        ARCHITECTURES,
+    ),
     "sign changed": ({"number": lambda x: -x[:, 0]}, ("sign", "multiplied by -1"), ARCHITECTURES),
     "bfloat16": ({"dtype": torch.bfloat16}, ("bfloat16",), ARCHITECTURES),
     "float16": ({"dtype": torch.float16}, ("float16",), ARCHITECTURES),
     "random head": ({"change": draw_head}, ("head at random",), DECODERS),
-    "soft-capping dropped": ({"change": drop_soft_capping},
-                             ("soft-capping",), ("gemma2",)),
-    "another label": ({"label": 0, "number": lambda x: x[:, 1]}, ("label 1",), ("llama", "qwen3", "encoder")),
-    "softmax of three": ({"label": 0, "number": lambda x: softmax(x)[:, 0]},
-                     ("softmax, of label 0",),
-                         ("llama", "gemma2", "encoder")),
-    "difference of labels": ({"label": 0, "number": lambda x: x[:, 0] - x[:, 2]},
-                     ("label 0 minus label 2",), ("llama", "encoder")),
-}  # fmt: skip
+    "soft-capping dropped": ({"change": drop_soft_capping}, ("soft-capping",), ("gemma2",)),
+    "another label": (
+        {"label": 0, "number": lambda x: x[:, 1]},
+        ("label 1",),
+        ("llama", "qwen3", "encoder"),
+    ),
+    "softmax of three": (
+        {"label": 0, "number": lambda x: softmax(x)[:, 0]},
+        ("softmax, of label 0",),
+        ("llama", "gemma2", "encoder"),
+    ),
+    "difference of labels": (
+        {"label": 0, "number": lambda x: x[:, 0] - x[:, 2]},
+        ("label 0 minus label 2",),
+        ("llama", "encoder"),
+    ),
+}
 PAIRS: Planted = {
-    "two bos, sigmoid": ({"bos": "double"} | CAUSES["sigmoid"][0], ("two beg", "sigmoid"), WITH_BOS),
-    "no bos, closing cut": ({"bos": "none", "edit": without_closing}, ("no beg", "cut what closes"), WITH_BOS),
+    "two bos, sigmoid": (
+        {"bos": "double"} | CAUSES["sigmoid"][0],
+        ("two beg", "sigmoid"),
+        WITH_BOS,
+    ),
+    "no bos, closing cut": (
+        {"bos": "none", "edit": without_closing},
+        ("no beg", "cut what closes"),
+        WITH_BOS,
+    ),
     "no bos, scaled": ({"bos": "none"} | CAUSES["scaled"][0], ("no beg", "multiplied"), WITH_BOS),
-    "system turn, shifted": (CAUSES["usual system turn"][0] | CAUSES["shifted"][0],
-                     ("helpful assistant", "added"), ("llama", "qwen3", "gpt2")),
-    "end token, sigmoid": ({"edit": eos} | CAUSES["sigmoid"][0], ("end token", "sigmoid"), DECODERS),
+    "system turn, shifted": (
+        CAUSES["usual system turn"][0] | CAUSES["shifted"][0],
+        ("helpful assistant", "added"),
+        ("llama", "qwen3", "gpt2"),
+    ),
+    "end token, sigmoid": (
+        {"edit": eos} | CAUSES["sigmoid"][0],
+        ("end token", "sigmoid"),
+        DECODERS,
+    ),
     "ChatML, no bos": ({"render": CHATML, "bos": "none"}, ("ChatML", "no beg"), WITH_BOS),
-    "raw, end token": ({"render": plain("{}{}"), "edit": eos}, ("nothing between", "end token"), DECODERS),
-    "padding, sigmoid": ({"batch": 4} | CAUSES["sigmoid"][0], ("batches of 4 on the right", "sigmoid"), DECODERS),
-    "truncation, sigmoid": ({"cut": lambda ids: ids[:70]} | CAUSES["sigmoid"][0], ("end to 70", "sigmoid"), DECODERS),
-    "truncation on the left, two bos": ({"cut": lambda ids: ids[-70:], "bos": "double"},
-                     ("beginning to 70", "two beg"), WITH_BOS),
-    "generation prompt, no bos": ({"edit": generation, "bos": "none"}, ("generation prompt", "no beg"), WITH_BOS),
-    "raw, shifted": ({"render": plain("{}{}")} | CAUSES["shifted"][0], ("nothing between", "added"), ARCHITECTURES),
-    "bfloat16, sigmoid": ({"dtype": torch.bfloat16} | CAUSES["sigmoid"][0], ("sigmoid", "bfloat16"), ARCHITECTURES),
-    "another label, sigmoid": ({"label": 0, "number": lambda x: sigmoid(x[:, 1])},
-                     ("sigmoid", "label 1"), ("llama", "encoder")),
-}  # fmt: skip
+    "raw, end token": (
+        {"render": plain("{}{}"), "edit": eos},
+        ("nothing between", "end token"),
+        DECODERS,
+    ),
+    "padding, sigmoid": (
+        {"batch": 4} | CAUSES["sigmoid"][0],
+        ("batches of 4 on the right", "sigmoid"),
+        DECODERS,
+    ),
+    "truncation, sigmoid": (
+        {"cut": lambda ids: ids[:70]} | CAUSES["sigmoid"][0],
+        ("end to 70", "sigmoid"),
+        DECODERS,
+    ),
+    "truncation on the left, two bos": (
+        {"cut": lambda ids: ids[-70:], "bos": "double"},
+        ("beginning to 70", "two beg"),
+        WITH_BOS,
+    ),
+    "generation prompt, no bos": (
+        {"edit": generation, "bos": "none"},
+        ("generation prompt", "no beg"),
+        WITH_BOS,
+    ),
+    "raw, shifted": (
+        {"render": plain("{}{}")} | CAUSES["shifted"][0],
+        ("nothing between", "added"),
+        ARCHITECTURES,
+    ),
+    "bfloat16, sigmoid": (
+        {"dtype": torch.bfloat16} | CAUSES["sigmoid"][0],
+        ("sigmoid", "bfloat16"),
+        ARCHITECTURES,
+    ),
+    "another label, sigmoid": (
+        {"label": 0, "number": lambda x: sigmoid(x[:, 1])},
+        ("sigmoid", "label 1"),
+        ("llama", "encoder"),
+    ),
+}
 
 
 def moved_head(model: Any) -> None:
@@ -269,17 +423,20 @@ def moved_head(model: Any) -> None:
 
 UNKNOWN: Planted = {
     "moved head": ({"change": moved_head}, ("None fits",), ARCHITECTURES),
-    "shuffled rows": ({"number": lambda x: np.random.default_rng(1).permutation(x[:, 0])},
-                     ("None fits",), ARCHITECTURES),
-    "noise": ({"number": add_noise},
-                     ("None fits",), ARCHITECTURES),
+    "shuffled rows": (
+        {"number": lambda x: np.random.default_rng(1).permutation(x[:, 0])},
+        ("None fits",),
+        ARCHITECTURES,
+    ),
+    "noise": ({"number": add_noise}, ("None fits",), ARCHITECTURES),
     "another model": ({}, ("None fits",), ARCHITECTURES),
     "half of the rows without bos": ({}, ("None fits",), WITH_BOS),
-}  # fmt: skip
+}
 
 
 def planted(only: str = "") -> Iterator[dict]:
-    """Yield, for each cause and architecture, the checkpoint, the label, and the rewards as the program printed them.
+    """Yield, for each cause and architecture, the checkpoint, the label, and the rewards as the
+    program printed them.
 
     They are printed to 3, 4, 5 or 6 decimals in turn. `only` is a part of "architecture cause".
     """
@@ -296,14 +453,23 @@ def planted(only: str = "") -> Iterator[dict]:
                 rewards = Program(source, architecture == "encoder", **settings).rewards()
                 if name.startswith("half"):
                     rewards[::2] = Program(source, bos="none").rewards()[::2]
-                yield {"kind": kind, "planted": name, "architecture": architecture, "folder": folder, "label": label,
-                       "words": words, "decimals": decimals,
-                       "printed": [f"{reward:.{decimals}f}" for reward in rewards]}  # fmt: skip
+                yield {
+                    "kind": kind,
+                    "planted": name,
+                    "architecture": architecture,
+                    "folder": folder,
+                    "label": label,
+                    "words": words,
+                    "decimals": decimals,
+                    "printed": [f"{reward:.{decimals}f}" for reward in rewards],
+                }
 
 
 def write(case: dict, file: Path) -> Path:
     """Write a case as csv, as its program might."""
-    pd.DataFrame(conversations(), columns=["prompt", "reply"]).assign(reward=case["printed"]).to_csv(file, index=False)
+    pd.DataFrame(conversations(), columns=["prompt", "reply"]).assign(
+        reward=case["printed"]
+    ).to_csv(file, index=False)
     return file
 
 
@@ -311,7 +477,9 @@ def is_named(case: dict, line: str) -> bool:
     """Return whether the first sentence of an answer names what was planted, and nothing else."""
     first = line.partition(" -> ")[0]
     named = (all if case["kind"] == "pair" else any)(word in first for word in case["words"])
-    return named and (case["kind"] == "pair" or ", and it " not in first or case["kind"] == "unknown")
+    return named and (
+        case["kind"] == "pair" or ", and it " not in first or case["kind"] == "unknown"
+    )
 
 
 def ask(case: dict) -> dict:
@@ -319,9 +487,15 @@ def ask(case: dict) -> dict:
     from lib.apps.check import why
 
     file = write(case, Path(tempfile.mkdtemp()) / "rewards.csv")
-    answer = why.explain(str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu")
+    answer = why.explain(
+        str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu"
+    )
     about = {name: case[name] for name in ("kind", "planted", "architecture", "decimals")}
-    return about | {"named": is_named(case, answer.line), "code": answer.code, "answer": answer.line}
+    return about | {
+        "named": is_named(case, answer.line),
+        "code": answer.code,
+        "answer": answer.line,
+    }
 
 
 def main(only: str = "") -> None:

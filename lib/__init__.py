@@ -1,30 +1,31 @@
-"""See what reward models value: a small library for scoring every token of a vocabulary and reading the ranking.
+"""See what reward models value: a small library for scoring every token of a vocabulary and reading
+the ranking.
 
 Its rooms, in reading order. A room imports only from rooms above it in this list.
 
-    io           whole files, locks, names, full disks and memory, what a terminal shows
-    threads      how a process shares the cores and the memory of the machine
-    tables/      score tables, collections, prompts, lexicons, the registry of models, published files
-    stats/       means over words and models, resampling, relabelling of models
-    models/      conversations, chat templates, checkpoints, heads, reward and language models
-    scoring/     every token as the reply: batches, shards, weights that are read layer by layer
-    show/        tokens that are safe to show, figures in one style, shared charts, templates of pages,
+    io           whole files, locks, names, full disks and memory, what a terminal shows threads
+    how a process shares the cores and the memory of the machine tables/      score tables,
+    collections, prompts, lexicons, the registry of models, published files stats/       means over
+    words and models, resampling, relabelling of models models/      conversations, chat templates,
+    checkpoints, heads, reward and language models scoring/     every token as the reply: batches,
+    shards, weights that are read layer by layer show/        tokens that are safe to show, figures
+    in one style, shared charts, templates of pages,
                  and what a notebook says of its own run
     claims/      the paper's sentences and numbers, the rules that give each its word, the scorecard
     planted/     small reward and language models whose values are known              notebook 00
-    similarity/  agreement of rankings, and what it goes with                         notebooks 02, 03
-    framing/     slopes by sentiment and by frequency                                 notebooks 04, 05
-    alignment/   models and people                                                    notebooks 06, 07
-    search/      longer replies: GCG and its kin, fluency                             notebook 08
-    language/    log-probabilities of language models, and how much leaks in          notebook 09
-    human_ratings/  a real language model, and a reward model of human ratings       notebooks 00, 01, 08
-    notebooks/   the runner: jobs, workers, what is unchanged, pages
-    apps/        what stands on the rest: card, check, explorer, course, book, site, cluster
-    run          the command line; it alone loads apps, by name
-    api          load, score, score_vocabulary, ends: what other projects import, as names of this package
+    similarity/  agreement of rankings, and what it goes with                         notebooks 02,
+    03 framing/     slopes by sentiment and by frequency                                 notebooks
+    04, 05 alignment/   models and people
+    notebooks 06, 07 search/      longer replies: GCG and its kin, fluency
+    notebook 08 language/    log-probabilities of language models, and how much leaks in
+    notebook 09 human_ratings/  a real language model, and a reward model of human ratings
+    notebooks 00, 01, 08 notebooks/   the runner: jobs, workers, what is unchanged, pages apps/
+    what stands on the rest: card, check, explorer, course, book, site, cluster run          the
+    command line; it alone loads apps, by name api          load, score, score_vocabulary, ends:
+    what other projects import, as names of this package
 
-The core can be read in about an hour, in this order: models/conversations, models/reward_models, models/heads,
-scoring/engine, scoring/stages, search/objective and search/gcg.
+The core can be read in about an hour, in this order: models/conversations, models/reward_models,
+models/heads, scoring/engine, scoring/stages, search/objective and search/gcg.
 """
 
 from importlib import import_module, metadata
@@ -34,8 +35,10 @@ __all__ = ["InputError", "ValueCardCallback", "ends", "load", "score", "score_vo
 
 _HERE = Path(__file__).resolve().parent
 _IS_INSTALLED = (_HERE / "data").is_dir()  # a wheel holds the tables of data/ inside the package
-DATA = _HERE / "data" if _IS_INSTALLED else _HERE.parent / "data"  # the tables that the library reads
-# Where scores, figures and caches go: the project, or the folder in which an installed library is used.
+# the tables that the library reads
+DATA = _HERE / "data" if _IS_INSTALLED else _HERE.parent / "data"
+# Where scores, figures and caches go: the project, or the folder in which an installed library is
+# used.
 ROOT = Path.cwd() if _IS_INSTALLED else _HERE.parent
 
 

@@ -22,46 +22,93 @@ class Model(RewardModel):
     """A reward model that scores replies by a method of its own."""
 
     def score(
-        self, prompts: str | Sequence, replies: Sequence[str] | None = None, *, bos: str = "single",
+        self,
+        prompts: str | Sequence,
+        replies: Sequence[str] | None = None,
+        *,
+        bos: str = "single",
         batch_size: int | None = None,
-    ) -> pd.DataFrame:  # fmt: skip
-        """Return a row for each reply, or for each whole conversation, as the function `score` does."""
+    ) -> pd.DataFrame:
+        """Return a row for each reply, or for each whole conversation, as the function `score`
+        does.
+        """
         return score(self, prompts, replies, bos=bos, batch_size=batch_size)
 
 
 def load(
-    name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
-    head: str | None = None, read_at: str | None = None, closing: str | None = None, label: int | None = None,
-    template: str | Path | None = None, revision: str | None = None, stream: bool | None = None,
-    tokenizer: str | Path | None = None, base: str | Path | None = None, **unknown: object,
-) -> Model:  # fmt: skip
-    """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready to score.
+    name: str | Path,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    attention: str | None = None,
+    head: str | None = None,
+    read_at: str | None = None,
+    closing: str | None = None,
+    label: int | None = None,
+    template: str | Path | None = None,
+    revision: str | None = None,
+    stream: bool | None = None,
+    tokenizer: str | Path | None = None,
+    base: str | Path | None = None,
+    **unknown: object,
+) -> Model:
+    """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
+    to score.
 
-    The options are those of lib.models.reward_models.Options. InputError for an unknown option, and in one line with
-    the remedy if the model does not exist, is not open, or is no reward model.
+    The options are those of lib.models.reward_models.Options. InputError for an unknown option, and
+    in one line with the remedy if the model does not exist, is not open, or is no reward model.
 
     >>> model = load("path/to/model", device="cpu")
     """
     known = [field.name for field in fields(Options)]
     for option in unknown:
         near = difflib.get_close_matches(option, known, 1)
-        raise InputError(f"load has no option {option!r}; {f'write {near[0]}' if near else 'use ' + ', '.join(known)}")
-    return Model(**vars(reward_models.load(name, Options(device, dtype, attention, head, read_at, closing, label,
-                                                         template, revision, stream, tokenizer, base))))  # fmt: skip
+        raise InputError(
+            f"load has no option {option!r}; "
+            f"{f'write {near[0]}' if near else 'use ' + ', '.join(known)}"
+        )
+    return Model(
+        **vars(
+            reward_models.load(
+                name,
+                Options(
+                    device,
+                    dtype,
+                    attention,
+                    head,
+                    read_at,
+                    closing,
+                    label,
+                    template,
+                    revision,
+                    stream,
+                    tokenizer,
+                    base,
+                ),
+            )
+        )
+    )
 
 
 def score(
-    model: RewardModel, prompts: str | Sequence, replies: Sequence[str] | None = None, *, bos: str = "single",
+    model: RewardModel,
+    prompts: str | Sequence,
+    replies: Sequence[str] | None = None,
+    *,
+    bos: str = "single",
     batch_size: int | None = None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return a row for each reply: reply, reward (the model's own scale), read (the tokens that were read), input.
+) -> pd.DataFrame:
+    """Return a row for each reply: reply, reward (the model's own scale), read (the tokens that
+    were read), input.
 
-    `input` is the end of the text that the model read, INPUT_SHOWN characters at most, so that a terminal shows a row
-    in one line. A file of rewards (`make score REPLIES=...`) holds the whole text.
+    `input` is the end of the text that the model read, INPUT_SHOWN characters at most, so that a
+    terminal shows a row in one line. A file of rewards (`make score REPLIES=...`) holds the whole
+    text.
 
-    `prompts` is one prompt for all replies, or one for each reply. Without `replies` it holds whole conversations:
-    lists of turns with role and content, the reply last. `batch_size` is how many replies are read together at most;
-    None takes as many as usual, which is quicker. InputError for lists of other lengths, and for what is no text.
+    `prompts` is one prompt for all replies, or one for each reply. Without `replies` it holds whole
+    conversations: lists of turns with role and content, the reply last. `batch_size` is how many
+    replies are read together at most; None takes as many as usual, which is quicker. InputError for
+    lists of other lengths, and for what is no text.
 
     >>> list(score(model, "What is best?", ["love", "freedom"]))
     ['reply', 'reward', 'read', 'input']
@@ -76,15 +123,26 @@ def score(
     else:
         asked = [prompts] * len(replies) if isinstance(prompts, str) else prompts
         if isinstance(replies, str) or len(asked) != len(replies):
-            raise InputError(f"{len(asked)} prompts and {len(replies)} replies are no rows; give lists of one length")
-        rows = [{"prompt": prompt, "reply": reply} for prompt, reply in zip(asked, replies, strict=True)]
+            raise InputError(
+                f"{len(asked)} prompts and {len(replies)} replies are no rows; give lists of one "
+                "length"
+            )
+        rows = [
+            {"prompt": prompt, "reply": reply} for prompt, reply in zip(asked, replies, strict=True)
+        ]
     if batch_size is not None and batch_size < 1:
-        raise InputError(f"batch_size must be 1 or more, not {batch_size}; leave it out for the usual one")
+        raise InputError(
+            f"batch_size must be 1 or more, not {batch_size}; leave it out for the usual one"
+        )
     turns, size = reply_files.turns_of_rows(rows), batch_size or len(rows) or 1
     parts = [
-        reply_files.score(model, [each[:-1] for each in some], [each[-1]["content"] for each in some], bos)
+        reply_files.score(
+            model, [each[:-1] for each in some], [each[-1]["content"] for each in some], bos
+        )
         for some in (turns[start : start + size] for start in range(0, max(1, len(turns)), size))
     ]
     table = pd.concat(parts, ignore_index=True)
     is_long = table["input"].str.len() > INPUT_SHOWN
-    return table.assign(input=table["input"].mask(is_long, "…" + table["input"].str[1 - INPUT_SHOWN :]))
+    return table.assign(
+        input=table["input"].mask(is_long, "…" + table["input"].str[1 - INPUT_SHOWN :])
+    )

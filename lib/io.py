@@ -28,18 +28,29 @@ from filelock import FileLock, Timeout
 from . import ROOT, InputError
 
 ABANDONED = 600.0  # seconds after which nobody writes a half file any more
-WRITTEN = "FILES_WRITTEN_TO"  # environment variable: a file that lists what this process and its children write
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT)
+# environment variable: a file that lists what this process and its children write
+WRITTEN = "FILES_WRITTEN_TO"
+UNWRITABLE = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENOENT,
+)
 
 
 @contextlib.contextmanager
 def replacing(path: Path, *, size: float | None = None) -> Iterator[Path]:
-    """Yield a temporary path beside `path`: a file written there replaces `path` once it is whole and on disk.
+    """Yield a temporary path beside `path`: a file written there replaces `path` once it is whole
+    and on disk.
 
-    If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
-    an InputError. If several processes write the same file at once, the last one's stays. A process that is killed
-    leaves at most `.<name>.<pid>.part`, which a later writer of the same file removes.
-    size: about how many bytes it takes, for the message about a full disk.
+    If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an
+    unwritable folder is an InputError. If several processes write the same file at once, the last
+    one's stays. A process that is killed leaves at most `.<name>.<pid>.part`, which a later writer
+    of the same file removes. size: about how many bytes it takes, for the message about a full
+    disk.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -70,37 +81,53 @@ def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None
     if is_of_disk(error):
         return disk_full(str(path), path.parent, size)
     if error.errno == errno.EFBIG:
-        return f"{path} would be larger than this shell lets a file be; raise the limit (ulimit -f), and run again"
+        return (
+            f"{path} would be larger than this shell lets a file be; raise the limit (ulimit "
+            "-f), and run again"
+        )
     if error.errno in UNWRITABLE:
-        return f"{path.parent} cannot be written ({error.strerror}); make it a writable folder, or choose another"
+        return (
+            f"{path.parent} cannot be written ({error.strerror}); make it a writable folder, or "
+            "choose another"
+        )
     return None
 
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the sole right to write `path`; a second writer gets an InputError that names the process holding it.
+    """Hold the sole right to write `path`; a second writer gets an InputError that names the
+    process holding it.
 
-    The operating system locks `<name>.lock`, so the lock ends with the process. `.<name>.pid` names the process and its
-    host, because Windows lets nobody read a locked file. Symbolic links in the place of either are not followed.
+    The operating system locks `<name>.lock`, so the lock ends with the process. `.<name>.pid` names
+    the process and its host, because Windows lets nobody read a locked file. Symbolic links in the
+    place of either are not followed.
     """
     path = Path(path)
     holder = path.with_name(f".{path.name}.pid")
-    taken = FileLock(path.with_name(f"{path.name}.lock"), fallback_to_soft=False)  # a soft lock outlives its process
+    # a soft lock outlives its process
+    taken = FileLock(path.with_name(f"{path.name}.lock"), fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if Path(taken.lock_file).is_symlink():
-            raise InputError(f"{taken.lock_file} is a symbolic link, which no lock of ours is; remove it")
+            raise InputError(
+                f"{taken.lock_file} is a symbolic link, which no lock of ours is; remove it"
+            )
         taken.acquire(blocking=False)
     except Timeout as error:
         name = ""
         with contextlib.suppress(OSError):
-            name = "".join(filter(str.isprintable, holder.read_text(encoding="utf-8", errors="replace")[:100])).strip()
+            name = "".join(
+                filter(str.isprintable, holder.read_text(encoding="utf-8", errors="replace")[:100])
+            ).strip()
         remedy = "wait until it ends, or stop it, then run again"
         raise InputError(f"process {name or 'unknown'} is writing {path}; {remedy}") from error
     except OSError as error:
-        raise InputError(_remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}") from error
+        raise InputError(
+            _remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}"
+        ) from error
     try:
-        with contextlib.suppress(OSError):  # on a full disk the number stays unknown; the lock itself needs no space
+        # on a full disk the number stays unknown; the lock itself needs no space
+        with contextlib.suppress(OSError):
             holder.unlink(missing_ok=True)
             with open(holder, "x", encoding="utf-8") as file:
                 file.write(f"{os.getpid()} on {socket.gethostname()}")
@@ -112,12 +139,17 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def hash_of_code(paths: Iterable[Path]) -> str:
-    """Return a hash, in hex, of the syntax trees of Python files, which comments and docstrings do not change."""
+    """Return a hash, in hex, of the syntax trees of Python files, which comments and docstrings
+    do not change.
+    """
     digest = hashlib.sha256()
     for path in paths:
         tree = ast.parse(Path(path).read_bytes())
         for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            if (
+                isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+                and ast.get_docstring(node) is not None
+            ):
                 node.body = node.body[1:]
         digest.update(ast.dump(tree).encode())
     return digest.hexdigest()
@@ -125,7 +157,9 @@ def hash_of_code(paths: Iterable[Path]) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of what numbers are computed with; a library that is not installed is left out."""
+    """Return the versions of what numbers are computed with; a library that is not installed is
+    left out.
+    """
     found = {"python": platform.python_version()}
     for name in ("torch", "transformers", "tokenizers", "numpy", "pandas", "scipy"):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -134,13 +168,17 @@ def versions() -> dict[str, str]:
 
 
 def state_of(path: Path) -> list[int]:
-    """Return a file's size, inode and times in nanoseconds, which change if the file does. OSError without a file."""
+    """Return a file's size, inode and times in nanoseconds, which change if the file does.
+    OSError without a file.
+    """
     status = path.stat()
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
 
 class Hashes:
-    """Results computed from files, kept in the JSON file at place(): an unchanged file is not read again."""
+    """Results computed from files, kept in the JSON file at place(): an unchanged file is not
+    read again.
+    """
 
     JUST_NOW = 2e9  # nanoseconds within which a file may change again without a later time
 
@@ -149,7 +187,9 @@ class Hashes:
         self.known: dict[str, list] | None = None
 
     def of(self, what: str, file: Path, compute: Callable[[Path], Any]) -> Any:
-        """Return compute(file), of plain types, under the name `what`. OSError if the file cannot be read."""
+        """Return compute(file), of plain types, under the name `what`. OSError if the file
+        cannot be read.
+        """
         if self.known is None:
             try:
                 known = json.loads(self.place().read_bytes())
@@ -166,9 +206,15 @@ class Hashes:
         return value
 
     def keep(self) -> None:
-        """Write the results, of files that still exist, if any is new. InputError if they cannot be written."""
+        """Write the results, of files that still exist, if any is new. InputError if they cannot
+        be written.
+        """
         if self.known and self.new:
-            there = {name: entry for name, entry in self.known.items() if Path(name.partition(" ")[2]).is_file()}
+            there = {
+                name: entry
+                for name, entry in self.known.items()
+                if Path(name.partition(" ")[2]).is_file()
+            }
             with replacing(self.place()) as part:
                 part.write_text(json.dumps(there))
             self.new = False
@@ -177,15 +223,19 @@ class Hashes:
 def checked(name: str, what: str, longest: int = 100) -> str:
     """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    Refused are names that are empty, hidden, longer than so many bytes, end with a space or a dot, could lead out of
-    their folder, or hold what cannot be printed. what: the thing that is named, such as `a prompt`.
+    Refused are names that are empty, hidden, longer than so many bytes, end with a space or a dot,
+    could lead out of their folder, or hold what cannot be printed. what: the thing that is named,
+    such as `a prompt`.
     """
     plain = name.isprintable() and not any(character in '/\\:*?"<>|' for character in name)
     ends = name != "" and not name.startswith(".") and name == name.strip(" .")
-    # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not printable.
+    # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not
+    # printable.
     if not (plain and ends and len(name.encode()) <= longest):
         shown = name if len(name) <= 40 else f"{name[:40]}..."
-        raise InputError(f"{shown!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and '_'")
+        raise InputError(
+            f"{shown!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and '_'"
+        )
     return name
 
 
@@ -195,7 +245,9 @@ def shown_path(path: Path) -> str:
 
 
 def command_to_install() -> str:
-    """Return the command that installs what a part of the library needs besides the light installation."""
+    """Return the command that installs what a part of the library needs besides the light
+    installation.
+    """
     if (ROOT / "requirements.lock").is_file():
         return f"{sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
     return f'{sys.executable} -m pip install "reward-model-values[card]"'
@@ -211,19 +263,28 @@ def is_of_memory(error: BaseException) -> bool:
     # torch has an error of its own for a GPU, and a plain one for a CPU.
     if isinstance(error, RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or "memory" in str(error).lower()
-    return isinstance(error, MemoryError) or isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return (
+        isinstance(error, MemoryError) or isinstance(error, OSError) and error.errno == errno.ENOMEM
+    )
 
 
 def disk_full(what: str, place: Path, size: float | None = None) -> str:
-    """Return the message that the disk of `place` is full, so that `what`, of about `size` bytes, was not written."""
+    """Return the message that the disk of `place` is full, so that `what`, of about `size`
+    bytes, was not written.
+    """
     there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
     takes = f"it takes about {size / 1e6:.1f} MB, and " if size else ""
     left = f"{takes}{shutil.disk_usage(there).free / 1e6:.1f} MB are left"
-    return f"the disk is full, so {what} was not written: {left}; free some space and run the same command again"
+    return (
+        f"the disk is full, so {what} was not written: {left}; free some space and run the same "
+        "command again"
+    )
 
 
 def describe_shortage(error: BaseException, command: str) -> str | None:
-    """Return the message for an error that ended a command because disk or memory is full; None for any other."""
+    """Return the message for an error that ended a command because disk or memory is full; None
+    for any other.
+    """
     if isinstance(error, InputError):
         return None
     causes = [error]
@@ -231,28 +292,40 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
         causes.append(causes[-1].__cause__)
     if full := next(filter(is_of_disk, causes), None):
         name = getattr(full, "filename", None)
-        return disk_full(str(name or f"what `{command}` made"), Path(name).parent if name else Path.cwd())
+        return disk_full(
+            str(name or f"what `{command}` made"), Path(name).parent if name else Path.cwd()
+        )
     if any(isinstance(cause, OSError) and cause.errno == errno.EMFILE for cause in causes):
-        return f"`{command}` may not open so many files; raise the limit (ulimit -n 1024), then run it again"
-    if full := next((cause for cause in causes if is_of_memory(cause) or isinstance(cause, BrokenExecutor)), None):
+        return (
+            f"`{command}` may not open so many files; raise the limit (ulimit -n 1024), then "
+            "run it again"
+        )
+    if full := next(
+        (cause for cause in causes if is_of_memory(cause) or isinstance(cause, BrokenExecutor)),
+        None,
+    ):
         message = (str(full).strip().splitlines() or ["no more could be had"])[0][:200]
         return (
-            f"there is too little memory for `{command}` ({message}), {psutil.virtual_memory().available / 1e9:.1f} GB "
-            "are left; close other programs or use a larger machine, and run the same command again: it goes on from "
-            "what is done"
+            f"there is too little memory for `{command}` ({message}), "
+            f"{psutil.virtual_memory().available / 1e9:.1f} GB are left; close other programs or "
+            "use a larger machine, and run the same command again: it goes on from what is done"
         )
     return None
 
 
-INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
+INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
+    chr(c) for c in range(0xFE00, 0xFE10)
+}
 LINES = "\n\t"
 UP = "\x1b[A"  # to the line of the progress bar above
 
 
 class Visible:
-    """A stream that writes `visible` texts to another one. bars: progress bars may move in their lines and between.
+    """A stream that writes `visible` texts to another one. bars: progress bars may move in their
+    lines and between.
 
-    If nobody reads it, because it is closed or behind `| head`, the work goes on and the texts are dropped.
+    If nobody reads it, because it is closed or behind `| head`, the work goes on and the texts are
+    dropped.
     """
 
     def __init__(self, stream: TextIO | None, bars: bool = False):
@@ -279,14 +352,36 @@ class Visible:
         return getattr(self.stream, name)
 
 
-OPTIONS = ("dtype", "device", "bos", "closing", "read-at", "label", "head", "template", "revision", "tokenizer",
-           "reference", "beta", "base", "stream", "replies", "prompts", "collection", "words", "tokens",
-           "out")  # fmt: skip  # of make too
+# of make too
+OPTIONS = (
+    "dtype",
+    "device",
+    "bos",
+    "closing",
+    "read-at",
+    "label",
+    "head",
+    "template",
+    "revision",
+    "tokenizer",
+    "reference",
+    "beta",
+    "base",
+    "stream",
+    "replies",
+    "prompts",
+    "collection",
+    "words",
+    "tokens",
+    "out",
+)
 _COMMAND = re.compile(r"(make [a-z]+ [^;,)]*|python -m [^;,)]*)")  # a whole command stays as it is
 
 
 def as_typed(message: str) -> str:
-    """Return a message with its options as the reader types them: NAME=value under make, --name value elsewhere."""
+    """Return a message with its options as the reader types them: NAME=value under make, --name
+    value elsewhere.
+    """
     under_make = "MAKELEVEL" in os.environ
 
     def typed(found: re.Match) -> str:
@@ -299,11 +394,16 @@ def as_typed(message: str) -> str:
     pattern = r"--([a-z]+(?:-at)?) ([^\s;,]+)" if under_make else r"\b([A-Z]+(?:_AT)?)=([^\s;,]+)"
     bare = r"(?<=leave )([a-z-]+)()(?= out)"
     parts = _COMMAND.split(message)  # every second part is a command
-    return "".join(part if i % 2 else re.sub(bare, typed, re.sub(pattern, typed, part)) for i, part in enumerate(parts))
+    return "".join(
+        part if i % 2 else re.sub(bare, typed, re.sub(pattern, typed, part))
+        for i, part in enumerate(parts)
+    )
 
 
 def visible(text: str, kept: str = LINES) -> str:
-    """Return the text with controls but those in `kept`, marks of direction and surrogates as `⟨U+…⟩`."""
+    """Return the text with controls but those in `kept`, marks of direction and surrogates as
+    `⟨U+…⟩`.
+    """
     text = re.sub("\r\n", "\n", text)
     # A space of any width is shown, though only one of them counts as printable.
     shown = (c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text)

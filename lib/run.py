@@ -1,4 +1,6 @@
-"""The command line. Each command is declared once, in COMMANDS, and loads what it calls when it is called."""
+"""The command line. Each command is declared once, in COMMANDS, and loads what it calls when it
+is called.
+"""
 
 import argparse
 import gc
@@ -22,7 +24,8 @@ from .threads import share_cores
 class Command(NamedTuple):
     """A command: its help, the function that it calls, and that function's arguments.
 
-    The function, "module:name" relative to this package, may return the number of things that went wrong.
+    The function, "module:name" relative to this package, may return the number of things that went
+    wrong.
     """
 
     help: str
@@ -37,46 +40,95 @@ def argument(*names: str, **options) -> tuple[tuple, dict]:
 
 
 MODEL = argument("name", metavar="MODEL", help="nickname, hub id, folder, or http://host:port")
-COLLECTION = argument("--collection", help="where scores and figures go (default: embedded, or mine for other models)")
+COLLECTION = argument(
+    "--collection", help="where scores and figures go (default: embedded, or mine for other models)"
+)
 ON = argument(
-    "--on", metavar="WHERE",
-    help="run by Ray (docs/large-models.md): auto, for all cards of this machine, or the address of a head",
-)  # fmt: skip
+    "--on",
+    metavar="WHERE",
+    help="run by Ray (docs/large-models.md): auto, for all cards of this machine, or the address "
+    "of a head",
+)
 LOADING = (
-    argument("--bos", choices=["single", "double", "none"], default="single",
-             help="double: as the paper's code; none: the tokenizer adds none, as apply_chat_template(tokenize=True)"),
-    *(argument(f"--{option}", help="see lib.models.reward_models.load")
-      for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision", "base")),
-    argument("--tokenizer", metavar="FOLDER", help="of a served model: where its tokenizer and chat template are"),
-    argument("--label", type=int, help="which output of a classifier with several is the reward, from 0"),
-    argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: its implicit "
-             "reward, beta (log policy - log reference)"),
+    argument(
+        "--bos",
+        choices=["single", "double", "none"],
+        default="single",
+        help="double: as the paper's code; none: the tokenizer adds none, as "
+        "apply_chat_template(tokenize=True)",
+    ),
+    *(
+        argument(f"--{option}", help="see lib.models.reward_models.load")
+        for option in (
+            "dtype",
+            "attention",
+            "head",
+            "read-at",
+            "closing",
+            "device",
+            "template",
+            "revision",
+            "base",
+        )
+    ),
+    argument(
+        "--tokenizer",
+        metavar="FOLDER",
+        help="of a served model: where its tokenizer and chat template are",
+    ),
+    argument(
+        "--label", type=int, help="which output of a classifier with several is the reward, from 0"
+    ),
+    argument(
+        "--reference",
+        metavar="MODEL",
+        help="for a language model that was trained from this one: its implicit "
+        "reward, beta (log policy - log reference)",
+    ),
     argument("--beta", type=float, help="reward per nat of an implicit reward; default: 1"),
-    argument("--no-end", action="store_const", const=False, dest="end",
-             help="leave out the token that ends a reply from an implicit reward"),
-)  # fmt: skip
+    argument(
+        "--no-end",
+        action="store_const",
+        const=False,
+        dest="end",
+        help="leave out the token that ends a reply from an implicit reward",
+    ),
+)
 
 
 def published() -> int:
-    """Run the notebooks about published scores. With the apps, also measure models for cards and write explorers."""
+    """Run the notebooks about published scores. With the apps, also measure models for cards and
+    write explorers.
+    """
     from .notebooks import runs
 
     if not (ROOT / "lib" / "apps").is_dir():
         return runs.reproduce_published()
-    failed = runs.reproduce_published(measure=import_module(".apps.card.others", __package__).publish)
+    failed = runs.reproduce_published(
+        measure=import_module(".apps.card.others", __package__).publish
+    )
     import_module(".apps.explorer.page", __package__).explore("published")
     return failed
 
 
 def score(
-    name: str, prompts: str | None = None, collection: str | None = None, *, reply_mode: str = "text",
-    bos: str = "single", tokens: int | None = None, replies: str | None = None, out: str | None = None,
-    reference: str | None = None, **options,
-) -> None:  # fmt: skip
-    """Score a model. A sample of tokens goes into a collection of its own, `<collection>-sample-<tokens>`.
+    name: str,
+    prompts: str | None = None,
+    collection: str | None = None,
+    *,
+    reply_mode: str = "text",
+    bos: str = "single",
+    tokens: int | None = None,
+    replies: str | None = None,
+    out: str | None = None,
+    reference: str | None = None,
+    **options,
+) -> None:
+    """Score a model. A sample of tokens goes into a collection of its own,
+    `<collection>-sample-<tokens>`.
 
-    replies: a file with your own conversations, which are scored instead of the vocabulary; out: where their rewards
-    go. options: of implicit.open_model.
+    replies: a file with your own conversations, which are scored instead of the vocabulary; out:
+    where their rewards go. options: of implicit.open_model.
     """
     from .io import shown_path
     from .scoring import engine, implicit, reply_files
@@ -89,7 +141,10 @@ def score(
     of_all = {"prompts": prompts, "collection": collection, "tokens": tokens, "reply-mode": is_ids}
     changed = of_all if own else {"out": out}
     if unused := [option for option, value in changed.items() if value]:
-        raise InputError(f"'{unused[0]}' is {'not' if own else 'only'} for replies of your own; leave {unused[0]} out")
+        raise InputError(
+            f"'{unused[0]}' is {'not' if own else 'only'} for replies of your own; leave "
+            f"{unused[0]} out"
+        )
     if own:
         model = implicit.open_model(name, reference, **options)
         count, written = reply_files.score_file(model, Path(replies), out, bos)
@@ -97,105 +152,249 @@ def score(
     texts = read_prompts(prompts)
     models = implicit.find(name, reference)
     if len(models) != 1:
-        raise InputError(f"'{name}' names {len(models)} reward models; score one, or run: make reproduce MODELS={name}")
+        raise InputError(
+            f"'{name}' names {len(models)} reward models; score one, or run: make reproduce "
+            f"MODELS={name}"
+        )
     [(nickname, load)] = models.items()
     study = registry.study_of(models, collection)
-    path = scores.path_of(study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname)
+    path = scores.path_of(
+        study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname
+    )
     model = implicit.open_model(load, reference, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
-    print(*score_lines(Collection(path.parent.name), [nickname]), f"The score table is {shown_path(path)}.", sep="\n")
+    print(
+        *score_lines(Collection(path.parent.name), [nickname]),
+        f"The score table is {shown_path(path)}.",
+        sep="\n",
+    )
 
 
 COMMANDS = {
-    "reproduce": Command("run the notebooks for reward models, write pages and figures", ".notebooks.runs:reproduce", (
-        argument("--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders, or: paper"),
-        COLLECTION, ON,
-    )),
-    "published": Command("import published scores and run the notebooks that are about them", ".run:published"),
-    "score": Command("score every token of one reward model's vocabulary", ".run:score", (
-        MODEL, *LOADING,
-        argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all"),
-        argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in"),
-        argument("--replies", metavar="FILE", help="score your own replies: a csv or jsonl with prompt and reply, or a "
-                 "jsonl with messages (docs/own-models.md)"),
-        argument("--out", metavar="FILE", help="csv or parquet for the rewards of --replies; default: beside them"),
-        argument("--tokens", type=int, metavar="N", help="a random sample of N tokens; default: the vocabulary"),
-        COLLECTION,
-        argument("--stream", type=int, choices=[0, 1], help="1: read weights layer by layer, with little memory; "
-                 "0: hold them; default: what fits"),
-        argument("--packed", type=int, choices=[0, 1], help="1: pack replies into rows, for a GPU; default: 0"),
-        argument("--compiled", type=int, choices=[0, 1], help="0: compile nothing where replies are packed; default: 1 "
-                 "on a GPU"),
-        ON,
-    )),
-    "human_ratings": Command("train V-Smol-135M, a reward model of people's ratings of words, on SmolLM2-135M",
-                             ".human_ratings.training:train_and_report"),
-    "smollm2": Command("fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",
-                       ".human_ratings.base:fetch"),
-    "notebooks": Command(
-        "execute the committed notebooks again, without run-time metadata", ".notebooks.runs:refresh", (
-            argument("names", nargs="*", metavar="NAME",
-                     help="how their names start, as 04 or exercises/04 (default: all)"),
+    "reproduce": Command(
+        "run the notebooks for reward models, write pages and figures",
+        ".notebooks.runs:reproduce",
+        (
+            argument(
+                "--models",
+                nargs="+",
+                default=[],
+                metavar="MODEL",
+                help="nicknames, hub ids, folders, or: paper",
+            ),
+            COLLECTION,
+            ON,
         ),
     ),
-    "numbers": Command("write figures/index.html and its pictures, from the committed claims",
-                       ".notebooks.front:write"),
-    "figure": Command("tell where a figure or table of the paper is computed again", ".notebooks.listing:figure", (
-        argument("item", metavar="FIG", help="such as 3C, or Table A6"),
-    )),
-    "check": Command("tell whether a model is scored as its makers meant", ".apps.check.checking:print_report", (
-        MODEL, *LOADING, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
-    )),
-    "why": Command("tell why another program's rewards of some texts differ", ".apps.check.why:why", (
-        MODEL, argument("rewards", metavar="REWARDS", help="csv or jsonl with prompt, reply (or messages) and reward"),
-        *(each for each in LOADING if each[0][0] not in ("--reference", "--beta", "--no-end")),
-        argument("--json", action="store_true", dest="as_json", help="the same for machines"),
-    ), returns_code=True),
-    "card": Command("one page on what a model values, beside published models", ".apps.card.page:card", (
-        MODEL, *LOADING, COLLECTION,
-        argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
-        argument("--limits", metavar="FILE.csv", help="columns measure,low,high: exit code 1 for a value beyond them"),
-    )),
-    "compare": Command("one page on what changed between two checkpoints, or several steps of a training",
-                       ".apps.card.compare:compare", (
-        argument("models", nargs="+", metavar="MODEL", help="two, or more in the order of their steps; seeds: a1,a2"),
-        *LOADING, COLLECTION,
-    )),
-    "export": Command("write the texts that a card asks about, for a scorer of your own", ".apps.card.outside:export", (
-        argument("file", metavar="TEXTS.csv", help="the csv to write"),
-    )),
-    "import": Command("make a score table of rewards that another program computed",
-                      ".apps.card.outside:import_rewards", (
-        argument("file", metavar="REWARDS.csv", help="columns id,reward, a row for every id of an export"),
-        argument("--name", required=True, help="how to call the model"), COLLECTION,
-    )),
-    "verify": Command("compare a real model, run here, with the scores published for it",
-                      ".apps.check.verify:print_report", (
-        MODEL,
-        argument("--sample", type=int, default=40, help="how many EloEverything items (default: 40)"),
-        argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
-        *(argument(f"--{option}", help="see lib.models.reward_models.load") for option in ("dtype", "device")),
-    )),
-    "explore": Command("write the page on which a collection's rewards can be searched",
-                       ".apps.explorer.page:explore", (
-        argument("--collection", default="published", help="which scores (default: published)"),
-    )),
-    "book": Command("write the executed notebooks as pages that open from a folder", ".apps.book.building:make"),
-    "site": Command("build explorer, course and book, and gather them with the front page in data/site",
-                    ".apps.site.gathering:make"),
-    "course": Command("write students' copies, the answer key, slides and a folder for a class",
-                      ".apps.course.making:make", (
-        argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course",
-                 help="where they go (default: data/course)"),
-    )),
-}  # fmt: skip
+    "published": Command(
+        "import published scores and run the notebooks that are about them", ".run:published"
+    ),
+    "score": Command(
+        "score every token of one reward model's vocabulary",
+        ".run:score",
+        (
+            MODEL,
+            *LOADING,
+            argument(
+                "--prompts",
+                help="names from data/prompts.csv, or a csv with columns prompt,text; default: all",
+            ),
+            argument(
+                "--reply-mode",
+                choices=["text", "ids"],
+                default="text",
+                help="by the template, or spliced in",
+            ),
+            argument(
+                "--replies",
+                metavar="FILE",
+                help="score your own replies: a csv or jsonl with prompt and reply, or a "
+                "jsonl with messages (docs/own-models.md)",
+            ),
+            argument(
+                "--out",
+                metavar="FILE",
+                help="csv or parquet for the rewards of --replies; default: beside them",
+            ),
+            argument(
+                "--tokens",
+                type=int,
+                metavar="N",
+                help="a random sample of N tokens; default: the vocabulary",
+            ),
+            COLLECTION,
+            argument(
+                "--stream",
+                type=int,
+                choices=[0, 1],
+                help="1: read weights layer by layer, with little memory; "
+                "0: hold them; default: what fits",
+            ),
+            argument(
+                "--packed",
+                type=int,
+                choices=[0, 1],
+                help="1: pack replies into rows, for a GPU; default: 0",
+            ),
+            argument(
+                "--compiled",
+                type=int,
+                choices=[0, 1],
+                help="0: compile nothing where replies are packed; default: 1 on a GPU",
+            ),
+            ON,
+        ),
+    ),
+    "human_ratings": Command(
+        "train V-Smol-135M, a reward model of people's ratings of words, on SmolLM2-135M",
+        ".human_ratings.training:train_and_report",
+    ),
+    "smollm2": Command(
+        "fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",
+        ".human_ratings.base:fetch",
+    ),
+    "notebooks": Command(
+        "execute the committed notebooks again, without run-time metadata",
+        ".notebooks.runs:refresh",
+        (
+            argument(
+                "names",
+                nargs="*",
+                metavar="NAME",
+                help="how their names start, as 04 or exercises/04 (default: all)",
+            ),
+        ),
+    ),
+    "numbers": Command(
+        "write figures/index.html and its pictures, from the committed claims",
+        ".notebooks.front:write",
+    ),
+    "figure": Command(
+        "tell where a figure or table of the paper is computed again",
+        ".notebooks.listing:figure",
+        (argument("item", metavar="FIG", help="such as 3C, or Table A6"),),
+    ),
+    "check": Command(
+        "tell whether a model is scored as its makers meant",
+        ".apps.check.checking:print_report",
+        (
+            MODEL,
+            *LOADING,
+            argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+        ),
+    ),
+    "why": Command(
+        "tell why another program's rewards of some texts differ",
+        ".apps.check.why:why",
+        (
+            MODEL,
+            argument(
+                "rewards",
+                metavar="REWARDS",
+                help="csv or jsonl with prompt, reply (or messages) and reward",
+            ),
+            *(each for each in LOADING if each[0][0] not in ("--reference", "--beta", "--no-end")),
+            argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+        ),
+        returns_code=True,
+    ),
+    "card": Command(
+        "one page on what a model values, beside published models",
+        ".apps.card.page:card",
+        (
+            MODEL,
+            *LOADING,
+            COLLECTION,
+            argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
+            argument(
+                "--limits",
+                metavar="FILE.csv",
+                help="columns measure,low,high: exit code 1 for a value beyond them",
+            ),
+        ),
+    ),
+    "compare": Command(
+        "one page on what changed between two checkpoints, or several steps of a training",
+        ".apps.card.compare:compare",
+        (
+            argument(
+                "models",
+                nargs="+",
+                metavar="MODEL",
+                help="two, or more in the order of their steps; seeds: a1,a2",
+            ),
+            *LOADING,
+            COLLECTION,
+        ),
+    ),
+    "export": Command(
+        "write the texts that a card asks about, for a scorer of your own",
+        ".apps.card.outside:export",
+        (argument("file", metavar="TEXTS.csv", help="the csv to write"),),
+    ),
+    "import": Command(
+        "make a score table of rewards that another program computed",
+        ".apps.card.outside:import_rewards",
+        (
+            argument(
+                "file",
+                metavar="REWARDS.csv",
+                help="columns id,reward, a row for every id of an export",
+            ),
+            argument("--name", required=True, help="how to call the model"),
+            COLLECTION,
+        ),
+    ),
+    "verify": Command(
+        "compare a real model, run here, with the scores published for it",
+        ".apps.check.verify:print_report",
+        (
+            MODEL,
+            argument(
+                "--sample", type=int, default=40, help="how many EloEverything items (default: 40)"
+            ),
+            argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
+            *(
+                argument(f"--{option}", help="see lib.models.reward_models.load")
+                for option in ("dtype", "device")
+            ),
+        ),
+    ),
+    "explore": Command(
+        "write the page on which a collection's rewards can be searched",
+        ".apps.explorer.page:explore",
+        (argument("--collection", default="published", help="which scores (default: published)"),),
+    ),
+    "book": Command(
+        "write the executed notebooks as pages that open from a folder", ".apps.book.building:make"
+    ),
+    "site": Command(
+        "build explorer, course and book, and gather them with the front page in data/site",
+        ".apps.site.gathering:make",
+    ),
+    "course": Command(
+        "write students' copies, the answer key, slides and a folder for a class",
+        ".apps.course.making:make",
+        (
+            argument(
+                "folder",
+                nargs="?",
+                type=Path,
+                default=ROOT / "data" / "course",
+                help="where they go (default: data/course)",
+            ),
+        ),
+    ),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 (done), 1 (a part failed and the rest went on) or 2 (bad input).
+    """Run one command and return its exit code: 0 (done), 1 (a part failed and the rest went on) or
+    2 (bad input).
 
-    Whatever is printed meanwhile, an error's message or a traceback too, goes to the terminal through `Visible`.
+    Whatever is printed meanwhile, an error's message or a traceback too, goes to the terminal
+    through `Visible`.
     """
     share_cores()
     with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr, bars=True)):
@@ -205,8 +404,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _call_of(name: str, on: str | None) -> Callable:
-    """Import and return what a command calls. What is imported is no garbage, and is not looked through for some."""
-    module, function = (".apps.cluster.commands", name) if on else COMMANDS[name].function.split(":")
+    """Import and return what a command calls. What is imported is no garbage, and is not looked
+    through for some.
+    """
+    module, function = (
+        (".apps.cluster.commands", name) if on else COMMANDS[name].function.split(":")
+    )
     gc.disable()
     if LOADING[0] in COMMANDS[name].arguments and not on:
         import_module(".models.templates", __package__).running_child()  # gets ready meanwhile
@@ -218,7 +421,9 @@ def _call_of(name: str, on: str | None) -> Callable:
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser("python -m lib.run", description="See what reward models value.")
+    parser = argparse.ArgumentParser(
+        "python -m lib.run", description="See what reward models value."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, declared in COMMANDS.items():
         parsed = commands.add_parser(name, help=declared.help)
@@ -226,22 +431,28 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
             parsed.add_argument(*names, **options)
     given = vars(parser.parse_args(arguments))
     name, on = given.pop("command"), given.pop("on", None)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
+    # as Ctrl-C: what was started ends too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if "MAKELEVEL" in os.environ:
         threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
     try:
         wrong = _call_of(name, on)(**{"on": on} if on else {}, **given)
-        return int(wrong) if COMMANDS[name].returns_code else int(isinstance(wrong, int) and wrong > 0)
+        return (
+            int(wrong) if COMMANDS[name].returns_code else int(isinstance(wrong, int) and wrong > 0)
+        )
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         return 130
     except Exception as error:
         line = io.describe_shortage(error, name)
-        if isinstance(error, ModuleNotFoundError) and not f"{error.name or 'lib'}.".startswith("lib."):
+        if isinstance(error, ModuleNotFoundError) and not f"{error.name or 'lib'}.".startswith(
+            "lib."
+        ):
             # As torch in the light installation.
             line = f"{error.name} is not installed; run: {io.command_to_install()}"
         if not line and not isinstance(error, InputError | OSError):
-            traceback.print_exc()  # a mistake of ours: told whole, but by way of the stream on which nothing acts
+            # a mistake of ours: told whole, but by way of the stream on which nothing acts
+            traceback.print_exc()
             return 1
         print(f"error: {io.as_typed(' '.join((line or str(error)).split()))}", file=sys.stderr)
         return 2

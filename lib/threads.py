@@ -5,16 +5,18 @@ import ctypes
 import os
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt, with the names of its variables
-MEMORY = {"MALLOC_TRIM_THRESHOLD_": (M_TRIM_THRESHOLD, 1 << 29),
-          "MALLOC_MMAP_THRESHOLD_": (M_MMAP_THRESHOLD, 1 << 27)}  # fmt: skip
+MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": (M_TRIM_THRESHOLD, 1 << 29),
+    "MALLOC_MMAP_THRESHOLD_": (M_MMAP_THRESHOLD, 1 << 27),
+}
 
 
 def share_cores() -> None:
     """Let threads that wait give way to other work, and keep freed memory in this process.
 
-    Call it before torch is loaded. Otherwise threads spin while they wait for each other, and a busy machine is five
-    times slower. Memory that goes back to the system costs new pages for each large tensor; this needs glibc. What the
-    reader's own environment sets stays as it is.
+    Call it before torch is loaded. Otherwise threads spin while they wait for each other, and a
+    busy machine is five times slower. Memory that goes back to the system costs new pages for each
+    large tensor; this needs glibc. What the reader's own environment sets stays as it is.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library, or Windows

@@ -7,13 +7,16 @@ import json
 import os
 import shutil
 
-with contextlib.suppress(ImportError):  # tests of scoring also run on a machine that has torch and little else
+# tests of scoring also run on a machine that has torch and little else
+with contextlib.suppress(ImportError):
     import wordfreq  # noqa: F401  # first, because it looks at each module that is imported by then
 
 import lib.notebooks  # noqa: F401  # before nbformat is imported, which it makes quick
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported, which reads it once
-os.environ.pop("MAKELEVEL", None)  # else messages name options as make does, where make runs the tests
+# before huggingface_hub is imported, which reads it once
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# else messages name options as make does, where make runs the tests
+os.environ.pop("MAKELEVEL", None)
 os.environ.pop("MAKEFLAGS", None)  # else what tests make takes part in its jobs
 
 from collections.abc import Callable
@@ -34,7 +37,9 @@ hypothesis.settings.load_profile("steady")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect with the garbage collector off: what is imported stays, and is not looked through afterwards either."""
+    """Collect with the garbage collector off: what is imported stays, and is not looked through
+    afterwards either.
+    """
     gc.disable()
     result = yield
     gc.freeze()
@@ -43,9 +48,11 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the slow tests, and take the longest files first, so that none of them is still running at the end.
+    """Mark the slow tests, and take the longest files first, so that none of them is still running
+    at the end.
 
-    Slow are those that tests/slow.txt lists (see tests/times.py), and those that need a cluster, a browser or a kernel.
+    Slow are those that tests/slow.txt lists (see tests/times.py), and those that need a cluster, a
+    browser or a kernel.
     """
     import times
 
@@ -56,16 +63,48 @@ def pytest_collection_modifyitems(items):
         of_machines = item.path.parent.name == "browser" or item.path.stem == "test_cluster"
         if of_machines or "kernels" in item.fixturenames or times.name_of(item) in slow:
             item.add_marker("slow")
-    first = ("access", "notebooks", "true_tokenizers", "cluster", "gcg", "why", "run", "card", "scoring")
-    items.sort(key=lambda item: first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9)
+    first = (
+        "access",
+        "notebooks",
+        "true_tokenizers",
+        "cluster",
+        "gcg",
+        "why",
+        "run",
+        "card",
+        "scoring",
+    )
+    items.sort(
+        key=lambda item: (
+            first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9
+        )
+    )
 
 
-AWKWARD = ["null", "None", "NA", "nan", "NaN", "NULL", "", " ", "\n", "\ufffd", "\x1c", "a\u202eb", '"', ",", "love"]
+AWKWARD = [
+    "null",
+    "None",
+    "NA",
+    "nan",
+    "NaN",
+    "NULL",
+    "",
+    " ",
+    "\n",
+    "\ufffd",
+    "\x1c",
+    "a\u202eb",
+    '"',
+    ",",
+    "love",
+]
 
 
 @pytest.fixture
 def score_table() -> Callable[..., pd.DataFrame]:
-    """Makes a score table of these texts; token ids count up, and so do rewards unless given by prompt."""
+    """Makes a score table of these texts; token ids count up, and so do rewards unless given by
+    prompt.
+    """
 
     def make(texts=AWKWARD, groups=None, **rewards) -> pd.DataFrame:
         n = len(texts)
@@ -77,25 +116,38 @@ def score_table() -> Callable[..., pd.DataFrame]:
             "reply_ids": [np.array([i, i + 1], dtype=np.int32) for i in range(n)],
             "input_group": np.array(range(n) if groups is None else groups, dtype=np.int32),
         }
-        return pd.DataFrame(columns | {name: np.array(values, dtype=np.float32) for name, values in rewards.items()})
+        return pd.DataFrame(
+            columns | {name: np.array(values, dtype=np.float32) for name, values in rewards.items()}
+        )
 
     return make
 
 
 @pytest.fixture
 def write_notebook() -> Callable[..., Path]:
-    """Writes a notebook: an opening cell with a title and a question, a parameters cell, then these code cells.
+    """Writes a notebook: an opening cell with a title and a question, a parameters cell, then these
+    code cells.
 
-    A notebook with the parameter `model` declares that it runs for each model. run: more that it declares.
+    A notebook with the parameter `model` declares that it runs for each model. run: more that it
+    declares.
     """
 
     def write(path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run) -> Path:
-        new, each = nbformat.v4, {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]}
+        new, each = (
+            nbformat.v4,
+            {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]},
+        )
         tagged = new.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-        opening = new.new_markdown_cell(f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else.")
+        opening = new.new_markdown_cell(
+            f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else."
+        )
         notebook = new.new_notebook(cells=[opening, tagged, *map(new.new_code_cell, cells)])
         notebook.metadata["run"] = (each if "model =" in parameters else {}) | run
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, path)
         return path
@@ -103,19 +155,24 @@ def write_notebook() -> Callable[..., Path]:
     return write
 
 
-SCORED = len([*Path(__file__).parents[1].glob("data/scores/embedded*/*.parquet")])  # as the tests begin
+# as the tests begin
+SCORED = len([*Path(__file__).parents[1].glob("data/scores/embedded*/*.parquet")])
 
 
 @pytest.fixture(scope="session")
 def small_models() -> None:
-    """Skips what reads small models or their scores, unless all 14 are there: another test may be making them."""
+    """Skips what reads small models or their scores, unless all 14 are there: another test may
+    be making them.
+    """
     if SCORED < 14:
         pytest.skip("the small models are not scored yet: make reproduce")
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory) -> Callable[..., Path]:
-    """The folder of a tiny checkpoint (tests/tiny.py), made once for each set of options; not to be changed."""
+    """The folder of a tiny checkpoint (tests/tiny.py), made once for each set of options; not to
+    be changed.
+    """
     made: dict[str, Path] = {}
 
     def folder_of(kind: str, **options) -> Path:
@@ -162,20 +219,40 @@ def refusal_of(call: Callable, *words: str) -> str:
 
 
 def recorded(notebook) -> dict:
-    """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
-    from lib.show.display import RECORD_TYPE  # here, because who only hands out tests does not wait for lib
+    """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the
+    last.
+    """
+    # here, because who only hands out tests does not wait for lib
+    from lib.show.display import RECORD_TYPE
 
-    outputs = [output["data"] for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    outputs = [
+        output["data"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "data" in output
+    ]
     return {name: value for data in outputs for name, value in data.get(RECORD_TYPE, {}).items()}
 
 
-# --- projects of their own ----------------------------------------------------------------------------------------
+# --- projects of their own
+# ----------------------------------------------------------------------------------------
 
 
 def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
-    for module in ("", ".tables.collection", ".tables.downloads", ".notebooks.jobs", ".notebooks.pages",
-                   ".notebooks.runs", ".notebooks.workers", ".run", ".io"):  # fmt: skip
+    """Make a folder the project's: here, and for the kernels of its notebooks, which import its
+    copy of lib.
+    """
+    for module in (
+        "",
+        ".tables.collection",
+        ".tables.downloads",
+        ".notebooks.jobs",
+        ".notebooks.pages",
+        ".notebooks.runs",
+        ".notebooks.workers",
+        ".run",
+        ".io",
+    ):
         monkeypatch.setattr(f"lib{module}.ROOT", folder)
     for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
         monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
@@ -190,7 +267,9 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
 
 
 def copy_project(folder: Path, without: tuple[str, ...] = ()) -> Path:
-    """Copy what notebooks read and write into a folder, but for some folders of data/, and return the folder."""
+    """Copy what notebooks read and write into a folder, but for some folders of data/, and
+    return the folder.
+    """
     from lib import ROOT
 
     for name in ("lib", "notebooks", "data", "figures"):
@@ -208,7 +287,9 @@ def kernels() -> None:
 
 @pytest.fixture
 def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
-    """Jobs run the cells of their notebooks without kernels; says which did since it was last asked."""
+    """Jobs run the cells of their notebooks without kernels; says which did since it was last
+    asked.
+    """
     import matplotlib.pyplot  # noqa: F401  # here once, and not in every fork
 
     from lib.io import replacing
@@ -226,7 +307,10 @@ def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
         nbformat.write(node, output)
         names = dict(parameters)
         for cell in node.cells[2:]:
-            exec(cell.source.replace("scores.record", "dict").replace("display.record", "dict"), names)
+            exec(
+                cell.source.replace("scores.record", "dict").replace("display.record", "dict"),
+                names,
+            )
 
     def executed() -> list[str]:
         names = log.read_text().split() if log.is_file() else []

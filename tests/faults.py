@@ -1,4 +1,5 @@
-"""Plant the faults of tests/faults.md one at a time in a copy of lib, and show that the named tests fail.
+"""Plant the faults of tests/faults.md one at a time in a copy of lib, and show that the named tests
+fail.
 
 python tests/faults.py              all faults
 python tests/faults.py 3 17         only these
@@ -34,7 +35,9 @@ class Fault:
 def faults() -> list[Fault]:
     """Return the faults of tests/faults.md, in order."""
     found = []
-    for number, name, diff, tests in FAULT.findall((TESTS / "faults.md").read_text(encoding="utf-8")):
+    for number, name, diff, tests in FAULT.findall(
+        (TESTS / "faults.md").read_text(encoding="utf-8")
+    ):
         lines = diff.splitlines()
         before, after = ("\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
         found.append(Fault(int(number), name, before, after, tests.split()))
@@ -46,7 +49,8 @@ def plant(fault: Fault, lib: Path) -> Path:
     files = [path for path in lib.rglob("*.py") if fault.before in path.read_text(encoding="utf-8")]
     if len(files) != 1:
         raise SystemExit(
-            f"fault {fault.number}: {len(files)} files hold {fault.before!r}; bring tests/faults.md up to date"
+            f"fault {fault.number}: {len(files)} files hold {fault.before!r}; bring "
+            "tests/faults.md up to date"
         )
     text = files[0].read_text(encoding="utf-8")
     files[0].write_text(text.replace(fault.before, fault.after), encoding="utf-8")
@@ -55,15 +59,37 @@ def plant(fault: Fault, lib: Path) -> Path:
 
 def is_caught(fault: Fault, project: Path, quick: bool) -> bool:
     """Return whether a named test fails with the fault in place. SystemExit where none was run."""
-    names = [str(path) for name in fault.tests if name.endswith(".py") for path in (project / "tests").rglob(name)]
+    names = [
+        str(path)
+        for name in fault.tests
+        if name.endswith(".py")
+        for path in (project / "tests").rglob(name)
+    ]
     options = [word for word in fault.tests if not word.endswith(".py")]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *names, *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *names,
+        *options,
+    ]
     command += ["-m", "not slow"] if quick else []
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(project)}
-    ran = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(project),
+    }
+    ran = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
     if ran.returncode not in (0, 1) and not (quick and ran.returncode == 5):
         raise SystemExit(
-            f"fault {fault.number}: pytest ended with {ran.returncode}\n{ran.stdout[-2000:]}{ran.stderr[-500:]}"
+            f"fault {fault.number}: pytest ended with "
+            f"{ran.returncode}\n{ran.stdout[-2000:]}{ran.stderr[-500:]}"
         )
     return ran.returncode == 1
 
@@ -77,9 +103,17 @@ def main() -> int:
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
-        made = [ROOT / "data" / name for name in ("scores", "models", "cache") if (ROOT / "data" / name).is_dir()]
+        made = [
+            ROOT / "data" / name
+            for name in ("scores", "models", "cache")
+            if (ROOT / "data" / name).is_dir()
+        ]
         apart = {".venv", ".git", "__pycache__", *map(str, made)}
-        shutil.copytree(ROOT, project, ignore=lambda place, names: {n for n in names if {n, f"{place}/{n}"} & apart})
+        shutil.copytree(
+            ROOT,
+            project,
+            ignore=lambda place, names: {n for n in names if {n, f"{place}/{n}"} & apart},
+        )
         for path in made:  # large, and only read
             (project / "data" / path.name).symlink_to(path)
         for fault in chosen:

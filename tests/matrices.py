@@ -6,7 +6,11 @@ import pandas as pd
 
 def made_up_models(count):
     names = [f"m{i}" for i in range(count)]
-    traits = {"base": ["x", "y"] * (count // 2), "developer": [f"d{i // 2}" for i in range(count)], "parameters_b": 1}
+    traits = {
+        "base": ["x", "y"] * (count // 2),
+        "developer": [f"d{i // 2}" for i in range(count)],
+        "parameters_b": 1,
+    }
     return pd.DataFrame(traits, index=names)
 
 
@@ -28,7 +32,9 @@ def reorder(matrix, order):
 
 
 def least_squares(outcome, design):
-    """b and t without a library: normal equations with an intercept, and textbook standard errors."""
+    """b and t without a library: normal equations with an intercept, and textbook standard
+    errors.
+    """
     design = np.column_stack([np.ones(len(outcome)), design])
     inverse = np.linalg.inv(design.T @ design)
     b = inverse @ design.T @ outcome

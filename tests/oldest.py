@@ -1,7 +1,8 @@
 """Run the tests of models, scoring and search with the oldest versions that pyproject.toml allows.
 
-Run: python tests/oldest.py (make nightly does). The oldest torch is not installed: it is a download of several
-gigabytes. The other packages are put in front of the installed ones, for one run and in a temporary folder.
+Run: python tests/oldest.py (make nightly does). The oldest torch is not installed: it is a download
+of several gigabytes. The other packages are put in front of the installed ones, for one run and in
+a temporary folder.
 """
 
 import os
@@ -18,7 +19,9 @@ BESIDE = ["huggingface_hub<2"]  # what older versions of transformers ask for
 
 
 def oldest() -> list[str]:
-    """Return the packages with a lower bound, each as a requirement of that version; without torch."""
+    """Return the packages with a lower bound, each as a requirement of that version; without
+    torch.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     bounds = [re.match(r"([\w-]+)>=([\d.]+)", line) for line in project["dependencies"]]
     return [f"{found[1]}=={found[2]}" for found in bounds if found and found[1] != "torch"]

@@ -1,8 +1,9 @@
 """The reward of a reply, computed plainly: a second implementation to hold the library against.
 
-Nothing here comes from the library. The folder's files are read with safetensors and `AutoTokenizer`; the backbone is
-transformers' own model and forward pass, over whole sequences padded on the right, with an attention mask and without a
-cache; each head is its formula written out. Slow.
+Nothing here comes from the library. The folder's files are read with safetensors and
+`AutoTokenizer`; the backbone is transformers' own model and forward pass, over whole sequences
+padded on the right, with an attention mask and without a cache; each head is its formula written
+out. Slow.
 """
 
 import json
@@ -20,13 +21,15 @@ from transformers import (
 
 DATE = "26 Jul 2024"
 SENTINEL = "quartz"
-# What stands between the end of the user's turn and the reply; a gate reads the hidden state at its first token.
+# What stands between the end of the user's turn and the reply; a gate reads the hidden state at its
+# first token.
 HEADERS = {
     "llama": "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
     "gemma2": "<end_of_turn>\n<start_of_turn>model\n",
 }
 
-# ---------------------------------------------------------------------------------------------------------- inputs
+# --------------------------------------------------------------------------------------------------
+# inputs
 
 
 def render(tokenizer, prompt: str, reply: str) -> str:
@@ -35,8 +38,9 @@ def render(tokenizer, prompt: str, reply: str) -> str:
 
 
 def tokenise(tokenizer, rendered: str, bos: str) -> list[int]:
-    """Ids of a rendered conversation with one bos, (`double`) with as many as template and tokenizer stack up, or
-    (`none`) with those of the template alone."""
+    """Ids of a rendered conversation with one bos, (`double`) with as many as template and
+    tokenizer stack up, or (`none`) with those of the template alone.
+    """
     if bos == "none":
         return tokenizer(rendered, add_special_tokens=False).input_ids
     if bos == "double" or tokenizer.bos_token is None:
@@ -49,23 +53,33 @@ def tokenise(tokenizer, rendered: str, bos: str) -> list[int]:
 def input_ids(
     tokenizer, prompt: str, replies: list, *, reply_mode: str = "text", bos: str = "single"
 ) -> list[list[int]]:
-    """The whole input of every reply: rendered by the template (text), or ids between those around a sentinel (ids)."""
+    """The whole input of every reply: rendered by the template (text), or ids between those
+    around a sentinel (ids).
+    """
     if reply_mode == "text":
         if tokenizer.chat_template is None:
-            # Lists, because a single call takes an empty reply for no reply and then leaves out its closing token.
+            # Lists, because a single call takes an empty reply for no reply and then leaves out its
+            # closing token.
             return [tokenizer([prompt], [text]).input_ids[0] for text in replies]
         return [tokenise(tokenizer, render(tokenizer, prompt, text), bos) for text in replies]
     if tokenizer.chat_template is None:
         *prefix, closing = tokenizer([prompt], [""]).input_ids[0]
         return [[*prefix, *ids, closing] for ids in replies]
     before, after = render(tokenizer, prompt, SENTINEL).split(SENTINEL)
-    prefix, closing = tokenise(tokenizer, before, bos), tokenizer(after, add_special_tokens=False).input_ids
+    prefix, closing = (
+        tokenise(tokenizer, before, bos),
+        tokenizer(after, add_special_tokens=False).input_ids,
+    )
     return [[*prefix, *ids, *closing] for ids in replies]
 
 
 def comes_back(tokenizer, prompt: str, ids) -> bool:
-    """Return whether a reply, written as text within the conversation, is tokenised to the same ids."""
-    as_text = input_ids(tokenizer, prompt, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
+    """Return whether a reply, written as text within the conversation, is tokenised to the same
+    ids.
+    """
+    as_text = input_ids(
+        tokenizer, prompt, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)]
+    )
     return as_text == input_ids(tokenizer, prompt, [list(ids)], reply_mode="ids")
 
 
@@ -76,7 +90,8 @@ def gate_index(tokenizer, model_type: str, ids: list[int]) -> int:
     return starts[-1]
 
 
-# -------------------------------------------------------------------------------------------- weights and backbone
+# --------------------------------------------------------------------------------------------
+# weights and backbone
 
 
 def read_tensors(folder) -> dict[str, torch.Tensor]:
@@ -99,15 +114,27 @@ def hidden_states(
 ) -> list[torch.Tensor]:
     """Per sequence the backbone's output after its final norm, (length, d), fp32."""
     tensors = read_tensors(folder)
-    model = AutoModel.from_config(_read_config(folder, capped), attn_implementation="eager").to(dtype).eval()
-    backbone = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
-    model.load_state_dict({name: tensor.to(dtype) for name, tensor in backbone.items()}, strict=True)
+    model = (
+        AutoModel.from_config(_read_config(folder, capped), attn_implementation="eager")
+        .to(dtype)
+        .eval()
+    )
+    backbone = {
+        name.removeprefix("model."): tensor
+        for name, tensor in tensors.items()
+        if name.startswith("model.")
+    }
+    model.load_state_dict(
+        {name: tensor.to(dtype) for name, tensor in backbone.items()}, strict=True
+    )
     hidden = []
     for start in range(0, len(sequences), batch):
         ids, mask = padded(sequences[start : start + batch])
         with torch.no_grad():
             output = model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-        hidden += [row[: int(length)].float() for row, length in zip(output, mask.sum(1), strict=True)]
+        hidden += [
+            row[: int(length)].float() for row, length in zip(output, mask.sum(1), strict=True)
+        ]
     return hidden
 
 
@@ -118,7 +145,8 @@ def padded(sequences: list[list[int]], pad_id: int = 0) -> tuple[torch.Tensor, t
     return ids, mask
 
 
-# ------------------------------------------------------------------------------------- heads, one vector at a time
+# ------------------------------------------------------------------------------------- heads, one
+# vector at a time
 
 
 def _affine(tensors: dict, name: str, x: torch.Tensor) -> torch.Tensor:
@@ -128,7 +156,9 @@ def _affine(tensors: dict, name: str, x: torch.Tensor) -> torch.Tensor:
 
 def _batch_norm(tensors: dict, name: str, x: torch.Tensor) -> torch.Tensor:
     """With the statistics of training: no other row of any batch has a say."""
-    centred = (x - tensors[f"{name}.running_mean"]) / torch.sqrt(tensors[f"{name}.running_var"] + 1e-5)
+    centred = (x - tensors[f"{name}.running_mean"]) / torch.sqrt(
+        tensors[f"{name}.running_var"] + 1e-5
+    )
     return centred * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
 
 
@@ -140,7 +170,9 @@ def _objective_weights(tensors: dict, logits: torch.Tensor, temperature: float) 
 def armorm_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor) -> float:
     for index in (0, 1, 2):
         gate = torch.relu(_affine(tensors, f"gating.layers.{index}", gate))
-    weights = _objective_weights(tensors, _affine(tensors, "gating.layers.3", gate), config["gating_temperature"])
+    weights = _objective_weights(
+        tensors, _affine(tensors, "gating.layers.3", gate), config["gating_temperature"]
+    )
     objectives = tensors["regression_layer.weight"] @ last
     return float(sum(weights * (objectives @ tensors["reward_transform_matrix"])))
 
@@ -152,16 +184,26 @@ def _quantile_objectives(tensors: dict, count: int, last: torch.Tensor) -> torch
 def qrm_llama_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor) -> float:
     for linear, norm in ((0, 2), (3, 5), (6, 8)):
         gate = _batch_norm(
-            tensors, f"gating.layers.{norm}", torch.relu(_affine(tensors, f"gating.layers.{linear}", gate))
+            tensors,
+            f"gating.layers.{norm}",
+            torch.relu(_affine(tensors, f"gating.layers.{linear}", gate)),
         )
-    weights = _objective_weights(tensors, _affine(tensors, "gating.layers.9", gate), config["gating_temperature"])
-    return float(sum(weights * (_quantile_objectives(tensors, 19, last) @ tensors["reward_transform_matrix"])))
+    weights = _objective_weights(
+        tensors, _affine(tensors, "gating.layers.9", gate), config["gating_temperature"]
+    )
+    return float(
+        sum(
+            weights * (_quantile_objectives(tensors, 19, last) @ tensors["reward_transform_matrix"])
+        )
+    )
 
 
 def qrm_gemma_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor) -> float:
     for linear, norm in ((0, 2), (4, 6), (8, 10)):
         gate = _batch_norm(
-            tensors, f"gating.layers.{norm}", torch.relu(_affine(tensors, f"gating.layers.{linear}", gate))
+            tensors,
+            f"gating.layers.{norm}",
+            torch.relu(_affine(tensors, f"gating.layers.{linear}", gate)),
         )
     weights = _objective_weights(
         tensors, _affine(tensors, "gating.layers.11", gate), config.get("gating_temperature", 1)
@@ -170,7 +212,9 @@ def qrm_gemma_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torc
 
 
 def urm_reward(tensors: dict, config: dict, last: torch.Tensor, gate: None = None) -> float:
-    """Attribute means times their weights; mean and uncertainty alternate in the ten rows of `score`."""
+    """Attribute means times their weights; mean and uncertainty alternate in the ten rows of
+    `score`.
+    """
     weights = last
     for index in (0, 2):
         weights = torch.selu(_affine(tensors, f"weights.fc.{index}", weights))
@@ -180,7 +224,9 @@ def urm_reward(tensors: dict, config: dict, last: torch.Tensor, gate: None = Non
 
 
 def first_score_reward(tensors: dict, config: dict, last: torch.Tensor, gate: None = None) -> float:
-    """The first row of `score`: a linear head's reward; for URM, helpfulness, which is what the paper's code read."""
+    """The first row of `score`: a linear head's reward; for URM, helpfulness, which is what the
+    paper's code read.
+    """
     return float(tensors["score.weight"][0] @ last)
 
 
@@ -205,13 +251,20 @@ def head_name(config: dict) -> str:
     return names.get(architecture, "linear")
 
 
-def head_reward(tensors: dict, config: dict, head: str, last: torch.Tensor, gate: torch.Tensor | None = None) -> float:
-    """One reward from the last hidden state (and the gate's, where the head has one), (d,) each; everything in fp32."""
-    single = {name: tensor.float() for name, tensor in tensors.items() if not name.startswith("model.")}
+def head_reward(
+    tensors: dict, config: dict, head: str, last: torch.Tensor, gate: torch.Tensor | None = None
+) -> float:
+    """One reward from the last hidden state (and the gate's, where the head has one), (d,) each;
+    everything in fp32.
+    """
+    single = {
+        name: tensor.float() for name, tensor in tensors.items() if not name.startswith("model.")
+    }
     return HEADS[head](single, config, last.float(), None if gate is None else gate.float())
 
 
-# ------------------------------------------------------------------------------------------------------- the whole
+# --------------------------------------------------------------------------------------------------
+# the whole
 
 
 def _encoder_rewards(folder, sequences: list[list[int]], batch: int) -> torch.Tensor:
@@ -238,8 +291,9 @@ def rewards(
 ):
     """float32 array with the reward of every reply to `prompt`, by the checkpoint in `folder`.
 
-    replies: texts, or (`reply_mode="ids"`) lists of ids. dtype: of the backbone; the head is always fp32. capped: if
-    Gemma-2's attention caps its logits. head: a key of HEADS, else what config.json says.
+    replies: texts, or (`reply_mode="ids"`) lists of ids. dtype: of the backbone; the head is always
+    fp32. capped: if Gemma-2's attention caps its logits. head: a key of HEADS, else what
+    config.json says.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = json.loads((Path(folder) / "config.json").read_text())
@@ -249,7 +303,9 @@ def rewards(
     tensors, head = read_tensors(folder), head or head_name(config)
     values = []
     for ids, hidden in zip(
-        sequences, hidden_states(folder, sequences, batch=batch, dtype=dtype, capped=capped), strict=True
+        sequences,
+        hidden_states(folder, sequences, batch=batch, dtype=dtype, capped=capped),
+        strict=True,
     ):
         gated = "gating.logit_scale" in tensors
         gate = hidden[gate_index(tokenizer, config["model_type"], ids)] if gated else None
@@ -258,20 +314,29 @@ def rewards(
 
 
 def next_logits(folder, sequences: list[list[int]], position: int = -1) -> torch.Tensor:
-    """A language model's logits for what follows this position, by its own class, (n, vocabulary)."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    """A language model's logits for what follows this position, by its own class, (n,
+    vocabulary).
+    """
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
     with torch.no_grad():
-        return torch.stack([model(input_ids=torch.tensor([ids])).logits[0, position] for ids in sequences])
+        return torch.stack(
+            [model(input_ids=torch.tensor([ids])).logits[0, position] for ids in sequences]
+        )
 
 
 def own_logits(folder, prompt: str, replies: list[str], *, bos: str = "single"):
-    """transformers' own sequence-classification logits, (n, labels), one sequence at a time: checks the oracle."""
+    """transformers' own sequence-classification logits, (n, labels), one sequence at a time:
+    checks the oracle.
+    """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager"
     ).eval()
     with torch.no_grad():
         logits = [
-            model(input_ids=torch.tensor([ids])).logits[0] for ids in input_ids(tokenizer, prompt, replies, bos=bos)
+            model(input_ids=torch.tensor([ids])).logits[0]
+            for ids in input_ids(tokenizer, prompt, replies, bos=bos)
         ]
     return torch.stack(logits).numpy()

@@ -1,4 +1,6 @@
-"""Small pinned files for tests: a mirror of its own, with the ten models of the paper, and nothing from the network."""
+"""Small pinned files for tests: a mirror of its own, with the ten models of the paper, and
+nothing from the network.
+"""
 
 import csv
 import hashlib
@@ -44,7 +46,9 @@ class Mirror:
     def pin(self, repository: str, path: str, content: bytes) -> None:
         """Pin a file without putting it anywhere."""
         # Written out, so that it is a second opinion on downloads.git_blob_id.
-        blob_id = hashlib.sha1(b"blob " + str(len(content)).encode() + bytes([0]) + content).hexdigest()
+        blob_id = hashlib.sha1(
+            b"blob " + str(len(content)).encode() + bytes([0]) + content
+        ).hexdigest()
         self.pins[repository, path] = f'{repository},{COMMIT},"{path}",{blob_id},{len(content)}'
         self._write_registry()
 
@@ -64,12 +68,17 @@ class Mirror:
 def words_csv(words, first=0.0) -> bytes:
     """A word file: the reward of word i for prompt j is first + i + j / 100."""
     columns = grid()["published"]
-    rows = [[word, *(repr(first + i + j / 100) for j in range(len(columns)))] for i, word in enumerate(words)]
+    rows = [
+        [word, *(repr(first + i + j / 100) for j in range(len(columns)))]
+        for i, word in enumerate(words)
+    ]
     return csv_bytes(["response", *columns], rows)
 
 
 def items_csv(items, first=0.0, elo=None) -> bytes:
-    """An item file: the reward of item i by model j is first + i + j / 100; the ratings fall by 10 from 1600."""
+    """An item file: the reward of item i by model j is first + i + j / 100; the ratings fall by
+    10 from 1600.
+    """
     hub_ids = list(score_files.papers_models().values())
     elo = elo or [1600 - 10 * i for i in range(len(items))]
     rows = [
@@ -79,21 +88,29 @@ def items_csv(items, first=0.0, elo=None) -> bytes:
     return csv_bytes([*score_files.ELO_COLUMNS, *hub_ids], rows)
 
 
-def put_words(mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love"), first=0.0) -> dict[str, list[Path]]:
-    """Word files of ten models, model k's rewards shifted by 10 k; the noun files' rewards by another 0.5."""
+def put_words(
+    mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love"), first=0.0
+) -> dict[str, list[Path]]:
+    """Word files of ten models, model k's rewards shifted by 10 k; the noun files' rewards by
+    another 0.5.
+    """
     files = {}
     for k, (name, hub_id) in enumerate(score_files.papers_models().items()):
         end = f"_rewards_{hub_id.replace('/', '_')}.csv"
         folder = "data/reward_model_scores"
         paths = f"{folder}/dict_MFD_20/MFD20{end}", f"{folder}/dict_big2_nouns/big2{end}"
         contents = words_csv(moral, first + 10 * k), words_csv(nouns, first + 10 * k + 0.5)
-        files[name] = [mirror.put(score_files.FOLLOW_UP, *file) for file in zip(paths, contents, strict=True)]
+        files[name] = [
+            mirror.put(score_files.FOLLOW_UP, *file) for file in zip(paths, contents, strict=True)
+        ]
     return files
 
 
 def put_items(mirror: Mirror, items=("Water", "None", "Rain, or snow")) -> dict[str, Path]:
     """The three item files, prompt k's rewards shifted by 10 k."""
     return {
-        prompt: mirror.put(score_files.PAPER, score_files.item_file(prompt), items_csv(items, 10 * k))
+        prompt: mirror.put(
+            score_files.PAPER, score_files.item_file(prompt), items_csv(items, 10 * k)
+        )
         for k, prompt in enumerate(score_files.ITEM_PROMPTS)
     }

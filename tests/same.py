@@ -1,13 +1,15 @@
-"""Run the notebooks' code on the score tables that are kept here, and compare every number with tests/same.csv.
+"""Run the notebooks' code on the score tables that are kept here, and compare every number with
+tests/same.csv.
 
-    python tests/same.py               all notebooks that read score tables, on all collections that are here
-    python tests/same.py 03 05         only these
-    python tests/same.py 03 --keep     make what they compute now the new standard
+    python tests/same.py               all notebooks that read score tables, on all collections that
+    are here python tests/same.py 03 05         only these python tests/same.py 03 --keep     make
+    what they compute now the new standard
 
-A number is compared to five significant digits. Compared are the columns of numbers of every table and every list of
-claims, each recorded number, and the points, lines, bars and cells of every figure. Titles and other texts may change.
-Nothing in figures/ is written. The score tables come from `make reproduce` and `make published`; small models that are
-there are taken as they are, whatever code they were trained by.
+A number is compared to five significant digits. Compared are the columns of numbers of every table
+and every list of claims, each recorded number, and the points, lines, bars and cells of every
+figure. Titles and other texts may change. Nothing in figures/ is written. The score tables come
+from `make reproduce` and `make published`; small models that are there are taken as they are,
+whatever code they were trained by.
 """
 
 import argparse
@@ -42,21 +44,27 @@ KEY = ["collection", "notebook", "name", "part"]
 
 
 def digest(values) -> str:
-    """Return a short hash of numbers, each to five significant digits; NaN and -0.0 are as NaN and 0."""
+    """Return a short hash of numbers, each to five significant digits; NaN and -0.0 are as NaN
+    and 0.
+    """
     numbers = np.asarray(values, dtype=float).ravel()
     text = " ".join("nan" if np.isnan(x) else f"{x + 0.0:.4e}" for x in numbers)
     return hashlib.sha256(text.replace("-0.0000e+00", "0.0000e+00").encode()).hexdigest()[:12]
 
 
 def drawn(figure: Figure) -> dict[str, str]:
-    """Return a digest per kind of what a figure draws: the distinct numbers of its lines, points, bars and images."""
+    """Return a digest per kind of what a figure draws: the distinct numbers of its lines,
+    points, bars and images.
+    """
     numbers: dict[str, list] = {"lines": [], "points": [], "bars": [], "cells": []}
     for axes in figure.axes:
         for line in axes.lines:
             numbers["lines"] += list(np.asarray(line.get_xydata(), dtype=float).ravel())
         for points in axes.collections:
             if isinstance(points, Points):
-                numbers["points"] += list(np.ma.filled(points.get_offsets().astype(float), np.nan).ravel())
+                numbers["points"] += list(
+                    np.ma.filled(points.get_offsets().astype(float), np.nan).ravel()
+                )
         for bar in axes.patches:
             if isinstance(bar, StepPatch):  # the bars of a histogram as one outline
                 numbers["bars"] += [*bar.get_data().values, *bar.get_data().edges]
@@ -64,8 +72,13 @@ def drawn(figure: Figure) -> dict[str, str]:
             box = bar.get_path().get_extents(bar.get_patch_transform())
             numbers["bars"] += [box.width, box.height]
         for image in axes.images:
-            numbers["cells"] += list(np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan).ravel())
-    rounded = {kind: sorted({float(f"{x:.4e}") for x in found if np.isfinite(x)}) for kind, found in numbers.items()}
+            numbers["cells"] += list(
+                np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan).ravel()
+            )
+    rounded = {
+        kind: sorted({float(f"{x:.4e}") for x in found if np.isfinite(x)})
+        for kind, found in numbers.items()
+    }
     return {kind: digest(found) for kind, found in rounded.items() if found}
 
 
@@ -76,7 +89,9 @@ def columns(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def computed(job: Job) -> list[dict]:
-    """Execute a notebook's code in this process; return a row per number or column that it computes."""
+    """Execute a notebook's code in this process; return a row per number or column that it
+    computes.
+    """
     rows: list[dict] = []
 
     def keep(name: str, parts: dict[str, str]) -> None:
@@ -92,7 +107,9 @@ def computed(job: Job) -> list[dict]:
         return Path(f"{name}.csv")
 
     def state(study, stem, estimates):
-        given = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
+        given = (
+            estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
+        )
         table = claims.with_words(claims.judged(study, given))
         order = table.sort_values(["claim", "quantity", "prompt", "model"], kind="stable")
         words = order[["claim", "quantity", "prompt", "model", "word"]].to_csv(index=False)
@@ -100,13 +117,25 @@ def computed(job: Job) -> list[dict]:
         return claims.scorecard(table)
 
     def record(**numbers):
-        keep("recorded", {name: digest([value]) for name, value in numbers.items() if not isinstance(value, str)})
+        keep(
+            "recorded",
+            {
+                name: digest([value])
+                for name, value in numbers.items()
+                if not isinstance(value, str)
+            },
+        )
 
     def is_kept(job):
         return all(saving.report_of(nickname, job.folder) for nickname in job.nicknames)
 
-    replaced = {(figures, "save"): save, (figures, "save_table"): save_table, (claims, "state"): state,
-                (display, "record"): record, (saving.Job, "is_done"): is_kept}  # fmt: skip
+    replaced = {
+        (figures, "save"): save,
+        (figures, "save_table"): save_table,
+        (claims, "state"): state,
+        (display, "record"): record,
+        (saving.Job, "is_done"): is_kept,
+    }
     with contextlib.ExitStack() as undo, contextlib.chdir(tempfile.gettempdir()):
         undo.enter_context(contextlib.redirect_stdout(io.StringIO()))
         for (module, name), instead in replaced.items():
@@ -124,17 +153,27 @@ def computed(job: Job) -> list[dict]:
 
 def jobs(numbers: list[str]) -> list[Job]:
     """Return the jobs of notebooks that read score tables, on the collections that are here."""
-    kept = [name for name in ("embedded", "published-words", "published-items") if Collection(name).models]
+    kept = [
+        name
+        for name in ("embedded", "published-words", "published-items")
+        if Collection(name).models
+    ]
     chosen = []
     for name in [*kept, *["published"] * (len(kept) > 1)]:
         planned = plan(ROOT / "notebooks", Collection(name))
-        chosen += [job for job in planned if not job.declared.trains and (not numbers or job.number in numbers)]
+        chosen += [
+            job
+            for job in planned
+            if not job.declared.trains and (not numbers or job.number in numbers)
+        ]
     return chosen
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("numbers", nargs="*", help="numbers of notebooks, such as 03 (default: all)")
+    parser.add_argument(
+        "numbers", nargs="*", help="numbers of notebooks, such as 03 (default: all)"
+    )
     parser.add_argument("--keep", action="store_true", help="make these numbers the new standard")
     options = parser.parse_args()
     differ = 0
@@ -144,14 +183,25 @@ def main() -> int:
 
 
 def compare(rows: list[dict], what: str, keep: bool) -> int:
-    """Print what differs from the standard; return how many numbers and columns do. keep: make these the standard."""
-    now = pd.DataFrame(rows, columns=[*KEY, "digest"]).drop_duplicates(KEY, keep="last").set_index(KEY)["digest"]
+    """Print what differs from the standard; return how many numbers and columns do. keep: make
+    these the standard.
+    """
+    now = (
+        pd.DataFrame(rows, columns=[*KEY, "digest"])
+        .drop_duplicates(KEY, keep="last")
+        .set_index(KEY)["digest"]
+    )
     old = pd.read_csv(STANDARD, dtype=str, keep_default_na=False).set_index(KEY)["digest"]
-    expected = old[old.index.droplevel(["name", "part"]).isin(now.index.droplevel(["name", "part"]))]
+    expected = old[
+        old.index.droplevel(["name", "part"]).isin(now.index.droplevel(["name", "part"]))
+    ]
     both = pd.concat([expected.rename("before"), now.rename("now")], axis=1).fillna("-")
     changed = both[both["before"] != both["now"]]
     print(changed.to_string() if len(changed) else "", end="\n" if len(changed) else "")
-    print(f"{what}: {len(both) - len(changed)} of {len(both)} numbers and columns are the same.", flush=True)
+    print(
+        f"{what}: {len(both) - len(changed)} of {len(both)} numbers and columns are the same.",
+        flush=True,
+    )
     if keep:
         pd.concat([old.drop(expected.index), now]).sort_index().to_csv(STANDARD)
     return len(changed)

@@ -1,4 +1,6 @@
-"""The library as other projects use it: a few names, and one package in a wheel that needs nothing of this folder."""
+"""The library as other projects use it: a few names, and one package in a wheel that needs
+nothing of this folder.
+"""
 
 import doctest
 
@@ -25,10 +27,19 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
 
 
 def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
-    model, prompts, replies = lib.load(folder, device="cpu"), [PROMPT, "Why?", PROMPT], ["love", "love", "war"]
+    model, prompts, replies = (
+        lib.load(folder, device="cpu"),
+        [PROMPT, "Why?", PROMPT],
+        ["love", "love", "war"],
+    )
     rows = lib.score(model, prompts, replies)
-    alone = [lib.score(model, *row)["reward"][0] for row in zip(prompts, [[reply] for reply in replies], strict=True)]
-    assert rows["reply"].tolist() == replies and rows["reward"].to_numpy() == pytest.approx(np.array(alone), abs=1e-5)
+    alone = [
+        lib.score(model, *row)["reward"][0]
+        for row in zip(prompts, [[reply] for reply in replies], strict=True)
+    ]
+    assert rows["reply"].tolist() == replies and rows["reward"].to_numpy() == pytest.approx(
+        np.array(alone), abs=1e-5
+    )
     with pytest.raises(InputError, match="2 prompts and 1 replies are no rows"):
         lib.score(model, ["a", "b"], ["c"])
 
@@ -55,7 +66,11 @@ def test_conversations_are_scored_as_their_prompts_and_replies(folder):
 
 @pytest.mark.parametrize("prompts", [PROMPT, [PROMPT, "Why?", PROMPT, "Who?", "Why?"]])
 def test_so_many_replies_are_read_together_at_most(folder, prompts):
-    model, replies, sizes = lib.load(folder, device="cpu"), ["love", "war", "hate and love", "no", "hope"], []
+    model, replies, sizes = (
+        lib.load(folder, device="cpu"),
+        ["love", "war", "hate and love", "no", "hope"],
+        [],
+    )
     usual = model.score(prompts, replies)
     model.backbone.register_forward_pre_hook(
         lambda _, args, given: sizes.append(len(given["input_ids"])), with_kwargs=True
@@ -72,14 +87,17 @@ def test_what_is_misspelt_or_no_list_of_texts_is_one_line(folder):
         (lambda: model.score(PROMPT, "love"), "lists of one length"),
         (lambda: model.score([3], ["a"]), "row 1 has no texts"),
         (lambda: model.score(PROMPT, ["a"], batch_size=0), "batch_size must be 1 or more"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=line):
             call()
 
 
 def test_an_editor_completes_the_names_and_the_options():
     def completed(line: str) -> set[str]:
-        return {each.name for each in jedi.Script(f"import lib as rmv\nmodel = rmv.load('a')\n{line}").complete()}
+        return {
+            each.name
+            for each in jedi.Script(f"import lib as rmv\nmodel = rmv.load('a')\n{line}").complete()
+        }
 
     assert completed("rmv.") >= {*lib.__all__, "__version__"}
     assert completed("rmv.load('a', dev") == {"device="} and "score" in completed("model.")

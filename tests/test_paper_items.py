@@ -16,10 +16,15 @@ LOOKED_FOR = 3  # printed texts of a table
 SHOWN_ALWAYS = "R-Gem-2B"  # where a table has a column for each model and a notebook shows one
 # Of a printed table: the column that a reader has to see, and the column of the table's own number.
 PRINTED = {
-    "table_1": ("model_name", None), "table_2": ("decoded", None), "table_3": ("skewness", None),
-    "table_4": ("result", None), "table_5": ("result", None), "tables_a1_to_a5": ("text", "table"),
-    "tables_a6_a7": ("text", "table"), "tables_a8_a9": ("text", "table"),
-}  # fmt: skip
+    "table_1": ("model_name", None),
+    "table_2": ("decoded", None),
+    "table_3": ("skewness", None),
+    "table_4": ("result", None),
+    "table_5": ("result", None),
+    "tables_a1_to_a5": ("text", "table"),
+    "tables_a6_a7": ("text", "table"),
+    "tables_a8_a9": ("text", "table"),
+}
 
 
 def notebook_of(item: str) -> nbformat.NotebookNode:
@@ -28,11 +33,17 @@ def notebook_of(item: str) -> nbformat.NotebookNode:
 
 
 def outputs_of(item: str) -> str:
-    """Return all that the item's cells show, as text: HTML, plain text and what pictures say of themselves."""
+    """Return all that the item's cells show, as text: HTML, plain text and what pictures say of
+    themselves.
+    """
     shown = []
     for cell in with_tag(notebook_of(item), ITEMS.loc[item, "tag"]):
         for output in cell.outputs:
-            shown += [output.get("text", ""), *output.get("data", {}), *map(str, output.get("data", {}).values())]
+            shown += [
+                output.get("text", ""),
+                *output.get("data", {}),
+                *map(str, output.get("data", {}).values()),
+            ]
             shown.append(output.get("metadata", {}).get("image/png", {}).get("alt", ""))
     return "\n".join(shown)
 
@@ -40,7 +51,9 @@ def outputs_of(item: str) -> str:
 def prose_after(item: str) -> str:
     """Return the text cells from the item's last cell to the next heading, and the next one's."""
     cells = notebook_of(item).cells
-    last = max(i for i, cell in enumerate(cells) if ITEMS.loc[item, "tag"] in cell.metadata.get("tags", []))
+    last = max(
+        i for i, cell in enumerate(cells) if ITEMS.loc[item, "tag"] in cell.metadata.get("tags", [])
+    )
     texts = [cell.source for cell in cells[last + 1 : last + 5] if cell.cell_type == "markdown"]
     return "\n".join(texts)
 
@@ -55,8 +68,15 @@ def row_of(item: str) -> str:
     """Return an item's row of the table in docs/notebooks.md."""
     about = ITEMS.loc[item]
     number = about["notebook"].partition("_")[0]
-    picture = f"[picture](../figures/published/{about['picture']})" if about["picture"] else "in the notebook"
-    return f"| {about['section']} | {item} | [{number}](../notebooks/{about['notebook']}.ipynb) | {picture} |"
+    picture = (
+        f"[picture](../figures/published/{about['picture']})"
+        if about["picture"]
+        else "in the notebook"
+    )
+    return (
+        f"| {about['section']} | {item} | [{number}](../notebooks/{about['notebook']}.ipynb) | "
+        f"{picture} |"
+    )
 
 
 @pytest.mark.parametrize("item", ITEMS.index)
@@ -68,13 +88,23 @@ def test_the_item_has_a_cell_with_its_tag_and_a_row_in_the_docs(item):
 
 def test_all_33_are_listed_once_and_no_notebook_tags_another():
     assert len(ITEMS) == 33 and ITEMS.index.is_unique
-    tags = [tag for path in find_notebooks(ROOT / "notebooks") for cell in read(path).cells
-            for tag in cell.metadata.get("tags", [])]  # fmt: skip
+    tags = [
+        tag
+        for path in find_notebooks(ROOT / "notebooks")
+        for cell in read(path).cells
+        for tag in cell.metadata.get("tags", [])
+    ]
     assert {tag for tag in tags if tag.startswith("paper-")} == set(ITEMS["tag"])
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS.index if ITEMS.loc[item, "source"] in PRINTED
-                                  and item.startswith("Table")])  # fmt: skip
+@pytest.mark.parametrize(
+    "item",
+    [
+        item
+        for item in ITEMS.index
+        if ITEMS.loc[item, "source"] in PRINTED and item.startswith("Table")
+    ],
+)
 def test_a_printed_table_is_shown_with_what_the_paper_prints(item):
     column, of_table = PRINTED[ITEMS.loc[item, "source"]]
     rows = claims.paper_table(ITEMS.loc[item, "source"])
@@ -95,9 +125,15 @@ def test_a_printed_table_is_shown_with_what_the_paper_prints(item):
 def test_a_figure_has_the_papers_numbers_in_it_or_the_text_below_says_why_not(item):
     sources = "\n".join(cell.source for cell in notebook_of(item).cells if cell.cell_type == "code")
     source = ITEMS.loc[item, "source"]
-    reads_it = source and (source in sources or source == "fig2a_tau" and "printed_matrix()" in sources
-                           or source == "figa1_spearman" and 'figa1_{name}' in sources
-                           or source == "table_1" and "traits[PRINTED]" in sources)  # fmt: skip
+    reads_it = source and (
+        source in sources
+        or source == "fig2a_tau"
+        and "printed_matrix()" in sources
+        or source == "figa1_spearman"
+        and "figa1_{name}" in sources
+        or source == "table_1"
+        and "traits[PRINTED]" in sources
+    )
     assert reads_it or names(prose_after(item), item)
     picture = ITEMS.loc[item, "picture"]
     assert picture and (ROOT / "figures" / "published" / picture).is_file()

@@ -1,11 +1,15 @@
-"""The project as a whole: pinned versions, floors of imports, small files, notebooks in the house's style."""
+"""The project as a whole: pinned versions, floors of imports, small files, notebooks in the
+house's style.
+"""
 
 import ast
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tokenize
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 
@@ -34,26 +38,40 @@ def tracked() -> list:
     """The files that git tracks; the test is skipped where the project is no git repository."""
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         pytest.skip("not a git repository")
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     return [path for name in names.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-# --- versions -----------------------------------------------------------------------------------------------------
+# --- versions
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_dependency_is_pinned_and_installed_as_pinned():
     lines = [Requirement(line) for line in (ROOT / "requirements.lock").read_text().split()]
-    pinned = {canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in lines}
+    pinned = {
+        canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in lines
+    }
     wanted = sum(PYPROJECT["optional-dependencies"].values(), PYPROJECT["dependencies"])
     assert {canonicalize_name(Requirement(name).name) for name in wanted} - set(pinned) == set()
-    # What is not installed is needed on other platforms; a local label (2.1+cpu) is the same version.
-    differ = {name: (at, installed(name)) for name, at in pinned.items() if installed(name) not in (None, at)}
+    # What is not installed is needed on other platforms; a local label (2.1+cpu) is the same
+    # version.
+    differ = {
+        name: (at, installed(name))
+        for name, at in pinned.items()
+        if installed(name) not in (None, at)
+    }
     assert {name: pair for name, pair in differ.items() if pair[1].split("+")[0] != pair[0]} == {}
 
 
 def test_the_container_has_every_dependency_as_pinned():
     def versions(path) -> dict[str, str]:
-        lines = [Requirement(line.split(" --hash")[0]) for line in path.read_text().splitlines() if "==" in line]
+        lines = [
+            Requirement(line.split(" --hash")[0])
+            for line in path.read_text().splitlines()
+            if "==" in line
+        ]
         return {canonicalize_name(line.name): str(line.specifier) for line in lines}
 
     pinned, held = versions(ROOT / "requirements.lock"), versions(ROOT / "docs" / "container.lock")
@@ -61,9 +79,20 @@ def test_the_container_has_every_dependency_as_pinned():
     assert {name: held.get(name) for name in wanted} == {name: pinned[name] for name in wanted}
 
 
-# --- floors -------------------------------------------------------------------------------------------------------
+# --- floors
+# --------------------------------------------------------------------------------------------------
 
 LIB = ROOT / "lib"
+MOST_IN_FUNCTION, MOST_IN_LIBRARY = 660, 166_000  # tokens of code
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 SECTIONS = {"search", "similarity", "framing", "alignment", "language", "planted"}
 # From the ground up: a room imports rooms of its own floor and of those below it.
 GROUND = [{"tables"}, {"stats", "models"}, {"scoring", "show", "claims"}]
@@ -73,7 +102,8 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 def test_no_import_goes_up_and_no_section_imports_another():
     imports = imports_of_rooms()
-    assert {name for floor in floors(imports) for name in floor} == set(FLOOR)  # raises for a circle, and names it
+    # raises for a circle, and names it
+    assert {name for floor in floors(imports) for name in floor} == set(FLOOR)
     pairs = [(name, other) for name, others in imports.items() for other in others]
     assert [pair for pair in pairs if FLOOR[pair[1]] > FLOOR[pair[0]] or {*pair} <= SECTIONS] == []
 
@@ -83,20 +113,51 @@ def test_imports_inside_lib_are_relative():
     assert [path.name for path in LIB.rglob("*.py") if named.search(path.read_text())] == []
 
 
-def test_modules_are_small_and_folders_say_what_they_hold():
-    lines = {path: len(path.read_text().splitlines()) for path in LIB.rglob("*.py")}
-    assert {path.name for path, length in lines.items() if length > (450 if path.parent == LIB else 650)} == set()
-    assert [path for path in LIB.glob("*/__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))] == []
+def tokens_by_line(source: str) -> dict[int, int]:
+    """Return line -> tokens of code that begin there; docstrings and comments are not counted."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if hasattr(node, "body")]
+    documented = [
+        node.body[0] for node in nodes if isinstance(node, DOCUMENTED) and ast.get_docstring(node)
+    ]
+    prose = {line for text in documented for line in range(text.lineno, text.end_lineno + 1)}
+    counts: dict[int, int] = {}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        line = token.start[0]
+        if token.type not in LAYOUT and line not in prose:
+            counts[line] = counts.get(line, 0) + 1
+    return counts
+
+
+def test_functions_and_the_library_keep_their_budget_of_tokens():
+    total, large = 0, {}
+    for path in LIB.rglob("*.py"):
+        source = path.read_text()
+        counts = tokens_by_line(source)
+        total += sum(counts.values())
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef):
+                lines = range(node.lineno, node.end_lineno + 1)
+                large[f"{path.relative_to(LIB)} {node.name}"] = sum(counts.get(n, 0) for n in lines)
+    assert {name: tokens for name, tokens in large.items() if tokens > MOST_IN_FUNCTION} == {}
+    assert total <= MOST_IN_LIBRARY
+
+
+def test_folders_say_what_they_hold():
+    folders = LIB.glob("*/__init__.py")
+    assert [path for path in folders if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 def test_the_version_is_the_same_wherever_it_is_written():
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
-    latest, day = re.search(r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE).groups()
+    latest, day = re.search(
+        r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    ).groups()
     assert PYPROJECT["version"] == cited == latest
     assert f"date-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-# --- files --------------------------------------------------------------------------------------------------------
+# --- files
+# --------------------------------------------------------------------------------------------------
 
 
 def test_tracked_files_are_small():
@@ -108,38 +169,64 @@ def test_tracked_files_are_small():
 def test_nothing_that_runs_make_is_tracked():
     made = tuple(f"data/{name}/" for name in MADE) + (".venv/", "figures/embedded/")
     names = [path.relative_to(ROOT).as_posix() for path in tracked()]
-    assert [name for name in names if name.startswith(made) or name.endswith((".pyc", ".bin", ".pt", ".pkl"))] == []
+    assert [
+        name
+        for name in names
+        if name.startswith(made) or name.endswith((".pyc", ".bin", ".pt", ".pkl"))
+    ] == []
 
 
 def test_the_page_on_data_names_every_tracked_entry_of_data():
-    tracked_entries = {path.relative_to(ROOT / "data").parts[0] for path in tracked() if ROOT / "data" in path.parents}
-    named = re.findall(r"^\| `([\w.]+)/?` \|", (ROOT / "data" / "README.md").read_text(), re.MULTILINE)
+    tracked_entries = {
+        path.relative_to(ROOT / "data").parts[0]
+        for path in tracked()
+        if ROOT / "data" in path.parents
+    }
+    named = re.findall(
+        r"^\| `([\w.]+)/?` \|", (ROOT / "data" / "README.md").read_text(), re.MULTILINE
+    )
     assert sorted(named) == named and set(named) == tracked_entries - {"README.md"}
 
 
 def test_readme_has_at_most_700_words_beside_the_eight_statements():
     text = re.sub(r"\]\([^)]*\)", "]", (ROOT / "README.md").read_text())  # without addresses
-    text = re.sub(r"^\| .* \| \*\*.*\n", "", text, flags=re.MULTILINE)  # and without the rows that have a word
+    # and without the rows that have a word
+    text = re.sub(r"^\| .* \| \*\*.*\n", "", text, flags=re.MULTILINE)
     assert len([word for word in text.split() if re.search(r"\w", word)]) <= 700
 
 
 def test_no_tracked_text_names_a_folder_of_somebodys_machine():
-    assert MACHINE_PATH.search(" /home/somebody/x") and not MACHINE_PATH.search("https://example.org/home/x")
+    assert MACHINE_PATH.search(" /home/somebody/x") and not MACHINE_PATH.search(
+        "https://example.org/home/x"
+    )
     text = (".py", ".ipynb", ".md", ".csv", ".toml", ".yml", ".cff", ".html", ".svg")
-    found = {path.name: MACHINE_PATH.search(path.read_text()) for path in tracked() if path.suffix in text}
+    found = {
+        path.name: MACHINE_PATH.search(path.read_text())
+        for path in tracked()
+        if path.suffix in text
+    }
     found.pop("test_project.py", None)  # this one names them
     assert {name: match[0] for name, match in found.items() if match} == {}
 
 
 def test_every_link_of_a_page_leads_to_a_file_that_is_there():
-    found = [path for path in tracked() if path.suffix == ".md" and path.name != "faults.md"]  # which holds code
+    # which holds code
+    found = [path for path in tracked() if path.suffix == ".md" and path.name != "faults.md"]
     pages = {path: path.read_text(encoding="utf-8") for path in found}
-    links = {(path, link) for path, text in pages.items() for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)}
-    inside = {(path, link) for path, link in links if not link.startswith("/")}  # the book has its own root
-    assert {f"{path.name}: {link}" for path, link in inside if not (path.parent / link).exists()} == set()
+    links = {
+        (path, link)
+        for path, text in pages.items()
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)
+    }
+    # the book has its own root
+    inside = {(path, link) for path, link in links if not link.startswith("/")}
+    assert {
+        f"{path.name}: {link}" for path, link in inside if not (path.parent / link).exists()
+    } == set()
 
 
-# --- the core stands alone ----------------------------------------------------------------------------------------
+# --- the core stands alone
+# ----------------------------------------------------------------------------------------
 
 ALONE = """
 import ast, json, pathlib, sys
@@ -167,7 +254,14 @@ def test_without_apps_docs_and_benchmarks_the_notebooks_import_all_they_need_and
             (tmp_path / "data" / path.name).symlink_to(path)
     numbers = [] if not any((ROOT / "data" / "scores").glob("embedded/*.parquet")) else ["02"]
     (tmp_path / "alone.py").write_text(ALONE)
-    ran = subprocess.run([sys.executable, "alone.py", *numbers], cwd=tmp_path, capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": str(tmp_path), "MPLBACKEND": "agg"})  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "alone.py", *numbers],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "MPLBACKEND": "agg"},
+    )
     assert ran.returncode == 0, ran.stderr
-    assert {path.stem for path in NOTEBOOKS if "01" <= path.stem[:2] <= "09"} <= set(ran.stdout.split())
+    assert {path.stem for path in NOTEBOOKS if "01" <= path.stem[:2] <= "09"} <= set(
+        ran.stdout.split()
+    )

@@ -1,4 +1,6 @@
-"""Want of disk or memory, wherever it is met: one line with what was being done, what it takes and what is left."""
+"""Want of disk or memory, wherever it is met: one line with what was being done, what it takes
+and what is left.
+"""
 
 import errno
 import re
@@ -31,7 +33,9 @@ MEMORY = {
     "behind another": raised_by(chained),
     "gpu": torch.OutOfMemoryError(""),
     "fork": OSError(errno.ENOMEM, "Cannot allocate memory"),
-    "killed": BrokenProcessPool("A process in the process pool was terminated abruptly while the future was running."),
+    "killed": BrokenProcessPool(
+        "A process in the process pool was terminated abruptly while the future was running."
+    ),
 }
 DISK = {
     "named": OSError(errno.ENOSPC, "No space left on device", "figures/x.png"),
@@ -52,10 +56,13 @@ def told_by_main(error: BaseException, monkeypatch, capsys) -> str:
 @pytest.mark.parametrize("name", MEMORY)
 def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys):
     line = told_by_main(MEMORY[name], monkeypatch, capsys)
-    assert line.startswith("error: there is too little memory for `reproduce` (") and len(line) < 450
+    assert (
+        line.startswith("error: there is too little memory for `reproduce` (") and len(line) < 450
+    )
     assert line.endswith("run the same command again: it goes on from what is done")
     assert re.search(r"\), [\d.]+ GB are left; close other programs", line)
-    assert "4000000000000000 bytes" in line or name != "torch"  # how much is needed, where that is known
+    # how much is needed, where that is known
+    assert "4000000000000000 bytes" in line or name != "torch"
 
 
 @pytest.mark.parametrize("name", DISK)
@@ -67,8 +74,13 @@ def test_a_full_disk_is_one_line_with_what_is_left(name, monkeypatch, capsys):
 
 
 def test_limits_of_the_shell_are_named(tmp_path, monkeypatch, capsys):
-    assert "ulimit -n" in told_by_main(OSError(errno.EMFILE, "Too many open files", "config.json"), monkeypatch, capsys)
-    with pytest.raises(InputError, match="t.csv would be larger.*ulimit -f"), replacing(tmp_path / "t.csv"):
+    assert "ulimit -n" in told_by_main(
+        OSError(errno.EMFILE, "Too many open files", "config.json"), monkeypatch, capsys
+    )
+    with (
+        pytest.raises(InputError, match="t.csv would be larger.*ulimit -f"),
+        replacing(tmp_path / "t.csv"),
+    ):
         raise OSError(errno.EFBIG, "File too large")
 
 
@@ -82,6 +94,9 @@ def test_a_better_line_and_other_errors_are_left_alone():
 
 def test_what_is_written_says_how_much_it_takes(tmp_path):
     line = r"t.parquet was not written: it takes about 2\.5 MB, and [\d.]+ MB are left"
-    with pytest.raises(InputError, match=line), replacing(tmp_path / "deep" / "t.parquet", size=2.5e6):
+    with (
+        pytest.raises(InputError, match=line),
+        replacing(tmp_path / "deep" / "t.parquet", size=2.5e6),
+    ):
         raise DISK["unnamed"]
     assert list((tmp_path / "deep").iterdir()) == []

@@ -1,4 +1,6 @@
-"""The terminal: nothing that is printed acts on it, whoever wrote it; bars move, and nothing else does."""
+"""The terminal: nothing that is printed acts on it, whoever wrote it; bars move, and nothing
+else does.
+"""
 
 import io
 import os
@@ -18,8 +20,14 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b1A\u202eevil\u2066\u200b\x08\x00\ud800\r"
 
 
 def acting(text: str) -> list[str]:
-    """Characters that act on a terminal or on the direction of a line, or that an encoder refuses."""
-    return [c for c in text if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    """Characters that act on a terminal or on the direction of a line, or that an encoder
+    refuses.
+    """
+    return [
+        c
+        for c in text
+        if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    ]
 
 
 @given(text=st.text(st.characters(categories=None)) | st.text("\x1b[]A\r\n\x9b0;m\u202e"))
@@ -27,7 +35,9 @@ def test_nothing_in_a_text_acts_and_what_is_seen_stays(text):
     shown = visible(text)
     assert not acting(shown)
     if "⟨" not in text:
-        assert "".join(filter(str.isprintable, re.sub("⟨U[^⟩]*⟩", "", shown))) == "".join(filter(str.isprintable, text))
+        assert "".join(filter(str.isprintable, re.sub("⟨U[^⟩]*⟩", "", shown))) == "".join(
+            filter(str.isprintable, text)
+        )
     assert visible("café נפת 爱 <b>") == "café נפת 爱 <b>"
 
 
@@ -49,7 +59,9 @@ def test_what_nobody_reads_does_not_end_the_work():
             print("war", file=stream, flush=True)
 
 
-@pytest.mark.parametrize("error", [InputError(HOSTILE), OSError(HOSTILE), RuntimeError(HOSTILE), KeyError(HOSTILE)])
+@pytest.mark.parametrize(
+    "error", [InputError(HOSTILE), OSError(HOSTILE), RuntimeError(HOSTILE), KeyError(HOSTILE)]
+)
 def test_no_message_of_a_command_acts_on_the_terminal(monkeypatch, capsys, error):
     def command(**options):
         print(f"failed: {HOSTILE}")
@@ -67,17 +79,32 @@ def test_an_argument_that_is_refused_does_not_act_either(capsys):
     assert not acting(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("message, by_make, by_hand", [
-    ("say --read-at last", "say READ_AT=last", "say --read-at last"),
-    ("run: make score MODEL=a TOKENS=5; or say LABEL=1", "run: make score MODEL=a TOKENS=5; or say LABEL=1",
-     "run: make score MODEL=a TOKENS=5; or say --label 1"),
-    ("name BASE=a, or leave read-at out; leave it out", "name BASE=a, or leave READ_AT out; leave it out",
-     "name --base a, or leave --read-at out; leave it out"),
-    ("set num_labels=1 and add_special_tokens=True", "set num_labels=1 and add_special_tokens=True",
-     "set num_labels=1 and add_special_tokens=True"),
-    ("run: python -m lib.run score a --bos double", "run: python -m lib.run score a --bos double",
-     "run: python -m lib.run score a --bos double"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "message, by_make, by_hand",
+    [
+        ("say --read-at last", "say READ_AT=last", "say --read-at last"),
+        (
+            "run: make score MODEL=a TOKENS=5; or say LABEL=1",
+            "run: make score MODEL=a TOKENS=5; or say LABEL=1",
+            "run: make score MODEL=a TOKENS=5; or say --label 1",
+        ),
+        (
+            "name BASE=a, or leave read-at out; leave it out",
+            "name BASE=a, or leave READ_AT out; leave it out",
+            "name --base a, or leave --read-at out; leave it out",
+        ),
+        (
+            "set num_labels=1 and add_special_tokens=True",
+            "set num_labels=1 and add_special_tokens=True",
+            "set num_labels=1 and add_special_tokens=True",
+        ),
+        (
+            "run: python -m lib.run score a --bos double",
+            "run: python -m lib.run score a --bos double",
+            "run: python -m lib.run score a --bos double",
+        ),
+    ],
+)
 def test_options_are_named_as_the_reader_types_them(monkeypatch, message, by_make, by_hand):
     monkeypatch.setenv("MAKELEVEL", "1")
     assert as_typed(message) == by_make

@@ -33,9 +33,16 @@ BUSY = "while True: pass"
 
 
 def measure(how: str) -> dict:
-    without = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    without = (
+        "OMP_NUM_THREADS",
+        "OMP_WAIT_POLICY",
+        "MALLOC_MMAP_THRESHOLD_",
+        "MALLOC_TRIM_THRESHOLD_",
+    )
     own = {name: value for name, value in os.environ.items() if name not in without}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, how], cwd=ROOT, env=own, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, how], cwd=ROOT, env=own, capture_output=True, text=True
+    )
     return json.loads(done.stdout)
 
 
@@ -47,5 +54,6 @@ def test_beside_two_other_processes_it_computes_several_times_as_fast():
     finally:
         for other in others:
             other.kill()
-    assert shared["seconds"] < spinning["seconds"] / 1.5  # five times, where two cores do nothing else
+    # five times, where two cores do nothing else
+    assert shared["seconds"] < spinning["seconds"] / 1.5
     assert shared["pages"] < spinning["pages"] / 2  # a tensor of 32 MB is 8,192 pages

@@ -1,7 +1,9 @@
-"""The wheel, installed where nothing else of this project is: the light installation, and the one that makes cards.
+"""The wheel, installed where nothing else of this project is: the light installation, and the one
+that makes cards.
 
-An environment holds the wheel and the packages that its metadata ask for, linked from the environment of these tests,
-so that nothing is downloaded. A package that the metadata forget is not there.
+An environment holds the wheel and the packages that its metadata ask for, linked from the
+environment of these tests, so that nothing is downloaded. A package that the metadata forget is not
+there.
 """
 
 import json
@@ -31,7 +33,9 @@ TRAINING = Path(__file__).with_name("wheel_training.py")
 
 
 def required(lines: list[str], extras: frozenset[str], found: dict[str, frozenset[str]]) -> None:
-    """Add to `found` the packages that these requirements ask for with these extras, and what those ask for."""
+    """Add to `found` the packages that these requirements ask for with these extras, and what
+    those ask for.
+    """
     for line in lines:
         requirement = Requirement(line)
         asked = {"extra": ""}, *({"extra": extra} for extra in extras)
@@ -57,7 +61,11 @@ def link(name: str, site: Path) -> None:
         distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:  # not needed on this system
         return
-    for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}:
+    for top in {
+        file.parts[0]
+        for file in distribution.files or ()
+        if file.parts[0] not in ("..", "__pycache__")
+    }:
         place = site / top
         if not place.exists():
             place.symlink_to(Path(distribution.locate_file(top)))
@@ -73,7 +81,9 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def environment(folder: Path, wheel: Path, *extras: str):
-    """Install the wheel with these extras; return a function that runs this environment's Python in a new folder."""
+    """Install the wheel with these extras; return a function that runs this environment's Python
+    in a new folder.
+    """
     venv.create(folder / "env", symlinks=True)
     [site] = (folder / "env").glob("lib/python*/site-packages")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site], check=True)
@@ -84,12 +94,21 @@ def environment(folder: Path, wheel: Path, *extras: str):
         link(name, site)
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
+    }
 
     def run(*command, code: int = 0) -> str:
         python = folder / "env" / "bin" / "python"
-        done = subprocess.run([python, *map(str, command)], cwd=elsewhere, env=clean | {"HF_HUB_OFFLINE": "1"},
-                              capture_output=True, text=True)  # fmt: skip
+        done = subprocess.run(
+            [python, *map(str, command)],
+            cwd=elsewhere,
+            env=clean | {"HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr * (code != 0)
 
@@ -114,24 +133,42 @@ def with_cards(tmp_path_factory, wheel):
 def test_the_readmes_lines_score_as_here(light, folder):
     run, _ = light
     assert SHOWN
-    program = SHOWN[1].replace("path/or/hub-id", str(folder)).replace("rmv.score(", "_ = rmv.score(")
+    program = (
+        SHOWN[1].replace("path/or/hub-id", str(folder)).replace("rmv.score(", "_ = rmv.score(")
+    )
     said = run("-c", f"{program}\nprint(*_['reward'])")
     here = engine.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
     assert np.array(said.split(), dtype=float) == pytest.approx(here, abs=1e-5)
 
 
-def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_of_the_user(light, folder, tmp_path):
+def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_of_the_user(
+    light, folder, tmp_path
+):
     run, elsewhere = light
-    said = run("-m", "reward_model_values.run", "score", folder, "--prompts", "greatest", "--tokens", 50)
+    said = run(
+        "-m", "reward_model_values.run", "score", folder, "--prompts", "greatest", "--tokens", 50
+    )
     assert "data/scores/mine-sample-50/tiny.parquet" in said
     assert (elsewhere / "data/scores/mine-sample-50/tiny.parquet").is_file()
     replies = tmp_path / "replies.csv"
     replies.write_text("prompt,reply\nWhy?,love\nWhy?,hope\n")
-    run("-m", "reward_model_values.run", "score", folder, "--replies", replies, "--out", tmp_path / "rewards.csv")
+    run(
+        "-m",
+        "reward_model_values.run",
+        "score",
+        folder,
+        "--replies",
+        replies,
+        "--out",
+        tmp_path / "rewards.csv",
+    )
     assert list(pd.read_csv(tmp_path / "rewards.csv")["reply"]) == ["love", "hope"]
-    checked = run("-m", "reward_model_values.run", "check", folder, code=1)  # random weights order no pairs
+    # random weights order no pairs
+    checked = run("-m", "reward_model_values.run", "check", folder, code=1)
     assert "template             ok" in checked and "Traceback" not in checked
-    assert 'pip install "reward-model-values[card]"' in run("-m", "reward_model_values.run", "card", folder, code=2)
+    assert 'pip install "reward-model-values[card]"' in run(
+        "-m", "reward_model_values.run", "card", folder, code=2
+    )
 
 
 def test_with_the_extra_a_model_gets_its_card_and_a_training_its_comparison(with_cards, folder):
@@ -148,11 +185,21 @@ def test_installed_with_e_every_module_is_the_projects_own_file(tmp_path):
     program = "import reward_model_values as rmv; from reward_model_values import io\n"
     program += "print(rmv.__file__, io.__file__, rmv.DATA)"
     paths = os.pathsep.join(map(str, [ROOT, ROOT / "lib" / "editable"]))
-    done = subprocess.run([sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": paths})  # fmt: skip
-    assert done.stdout.split() == [str(ROOT / name) for name in ("lib/__init__.py", "lib/io.py", "data")], done.stderr
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert done.stdout.split() == [
+        str(ROOT / name) for name in ("lib/__init__.py", "lib/io.py", "data")
+    ], done.stderr
 
 
 def test_the_readmes_table_shows_replies_and_rewards_at_the_width_of_a_terminal(folder):
     printed = str(lib.score(lib.load(folder), PROMPT, ["love", "freedom"]))
-    assert max(map(len, printed.splitlines())) <= 80 and printed.splitlines()[0].split()[:2] == ["reply", "reward"]
+    assert max(map(len, printed.splitlines())) <= 80 and printed.splitlines()[0].split()[:2] == [
+        "reply",
+        "reward",
+    ]

@@ -1,11 +1,12 @@
-"""Measure the tests, and write the list of the slow ones (tests/slow.txt), which `make quick` leaves out.
+"""Measure the tests, and write the list of the slow ones (tests/slow.txt), which `make quick`
+leaves out.
 
     python tests/times.py                  all tests
     python tests/times.py tests/stats      only these; the slow ones among them are added
 
-A test's time is that of the processor, its own and that of the processes it started, so that other work on the machine
-does not count. Of a test with parameters, the slowest case counts. What a fixture of a module or a session takes counts
-for every test that uses it.
+A test's time is that of the processor, its own and that of the processes it started, so that other
+work on the machine does not count. Of a test with parameters, the slowest case counts. What a
+fixture of a module or a session takes counts for every test that uses it.
 """
 
 import os
@@ -20,7 +21,9 @@ LIMIT = 0.5  # seconds of a processor
 
 
 def name_of(item: pytest.Item) -> str:
-    """Return a test's name on the list: its file and function, wherever the file lies and whatever the parameters."""
+    """Return a test's name on the list: its file and function, wherever the file lies and
+    whatever the parameters.
+    """
     return f"{item.path.name}::{item.originalname}"
 
 
@@ -58,7 +61,10 @@ class Times:
         return result
 
     def seconds(self) -> dict[str, float]:
-        return {name: own + sum(self.fixtures[use] for use in self.users[name]) for name, own in self.tests.items()}
+        return {
+            name: own + sum(self.fixtures[use] for use in self.users[name])
+            for name, own in self.tests.items()
+        }
 
 
 def main() -> int:
@@ -67,7 +73,10 @@ def main() -> int:
     slow = {name for name, seconds in times.seconds().items() if seconds > LIMIT}
     slow |= listed() if chosen else set()
     SLOW.write_text("".join(f"{name}\n" for name in sorted(slow)), encoding="utf-8")
-    print(f"Measured {len(times.tests)} tests; {SLOW.name} lists {len(slow)} that take more than {LIMIT} s.")
+    print(
+        f"Measured {len(times.tests)} tests; {SLOW.name} lists {len(slow)} that take more than "
+        f"{LIMIT} s."
+    )
     return int(code)
 
 

@@ -1,1 +1,3 @@
-"""Calibration: what do estimators find in many small models whose values are planted? (notebook 00)"""
+"""Calibration: what do estimators find in many small models whose values are planted? (notebook
+00)
+"""

@@ -1,4 +1,6 @@
-"""What do estimators find in models with known values? python -m benchmarks.calibration [--models N] [--publish]"""
+"""What do estimators find in models with known values? python -m benchmarks.calibration
+[--models N] [--publish]
+"""
 
 import argparse
 import os
@@ -20,13 +22,23 @@ def run(models: int, folder: Path, publish: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("python -m benchmarks.calibration", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=int, default=plan.MODELS, help=f"of the plan (default: all {plan.MODELS})")
-    parser.add_argument("--folder", type=Path, default=measuring.FOLDER, help="where rewards and report go")
-    parser.add_argument(
-        "--method", action="store_true", help="write method.csv and the page again from the committed estimates"
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.calibration", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
+    parser.add_argument(
+        "--models", type=int, default=plan.MODELS, help=f"of the plan (default: all {plan.MODELS})"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=measuring.FOLDER, help="where rewards and report go"
+    )
+    parser.add_argument(
+        "--method",
+        action="store_true",
+        help="write method.csv and the page again from the committed estimates",
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="make it the report that the notebooks read"
+    )
     try:
         given = vars(parser.parse_args(arguments))
         if given.pop("method"):

@@ -1,7 +1,9 @@
-"""The plan of the calibration: which values are planted in which model. Every eight models in a row are balanced.
+"""The plan of the calibration: which values are planted in which model. Every eight models in a row
+are balanced.
 
-A model of the plan has raters, a taste and a seed of its own; what the plan varies are the framing of sentiment, the
-weight of frequency, the penalty on groups of people, and the base. Two controls are trained with several seeds each.
+A model of the plan has raters, a taste and a seed of its own; what the plan varies are the framing
+of sentiment, the weight of frequency, the penalty on groups of people, and the base. Two controls
+are trained with several seeds each.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +28,8 @@ CONTROLS = ("E-Gem-64", "F-Lla-64")  # nothing but sentiment; as sensitive to bo
 
 @dataclass(frozen=True)
 class Planned:
-    """One model to train and measure: its profile, the seed of its weights and preferences, and of what it is.
+    """One model to train and measure: its profile, the seed of its weights and preferences, and of
+    what it is.
 
     control: the nickname of the control that it is a seed of, '' for a model of the plan.
     """
@@ -43,7 +46,9 @@ class Planned:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rewards of the words by one model of the plan: (words, prompts) float32, and how its training went."""
+    """Rewards of the words by one model of the plan: (words, prompts) float32, and how its
+    training went.
+    """
 
     planned: Planned
     rewards: np.ndarray
@@ -51,16 +56,26 @@ class Measured:
 
 
 def planned(models: int = MODELS, seeds: int = SEEDS) -> list[Planned]:
-    """The controls, so many seeds of each, and then the first models of the plan. InputError for a plan of none."""
+    """The controls, so many seeds of each, and then the first models of the plan. InputError for
+    a plan of none.
+    """
     if not 1 <= models <= MODELS:
-        raise InputError(f"the calibration has 1 to {MODELS} models, not {models}; choose MODELS accordingly")
+        raise InputError(
+            f"the calibration has 1 to {MODELS} models, not {models}; choose MODELS accordingly"
+        )
     return [*_controls(seeds), *_of_the_plan(models)]
 
 
 def _controls(seeds: int) -> list[Planned]:
-    """Models of the controls' raters and taste, as narrow as those of the plan, that differ by their seed alone."""
+    """Models of the controls' raters and taste, as narrow as those of the plan, that differ by
+    their seed alone.
+    """
     return [
-        Planned(replace(profile(name), nickname=f"{name[:5]}-{HIDDEN}-{seed}", hidden=HIDDEN), seed, name)
+        Planned(
+            replace(profile(name), nickname=f"{name[:5]}-{HIDDEN}-{seed}", hidden=HIDDEN),
+            seed,
+            name,
+        )
         for name in CONTROLS
         for seed in range(1, seeds + 1)
     ]
@@ -71,16 +86,36 @@ def _of_the_plan(models: int) -> list[Planned]:
     plan = []
     while len(plan) < models:
         cells = [(gap, base) for gap in GAPS for base in VERSIONS]
-        levels = zip(rng.permutation(BLOCK), rng.permutation(FREQUENCIES), rng.permutation(IDENTITIES), strict=True)
-        plan += [_model(len(plan) + i, *cells[cell], *weights) for i, (cell, *weights) in enumerate(levels)]
+        levels = zip(
+            rng.permutation(BLOCK),
+            rng.permutation(FREQUENCIES),
+            rng.permutation(IDENTITIES),
+            strict=True,
+        )
+        plan += [
+            _model(len(plan) + i, *cells[cell], *weights)
+            for i, (cell, *weights) in enumerate(levels)
+        ]
     return plan[:models]
 
 
 def _model(number: int, gap: float, base: str, frequency: float, identity: float) -> Planned:
     name = f"{base}-{number:03d}"
-    made_of = {"base": base, "version": VERSIONS[base], "layers": 2, "hidden": HIDDEN, "head": "linear"}
-    values = {"k_hi": 1 + gap / 2, "k_lo": 1 - gap / 2, "frequency": float(frequency), "identity": float(identity)}
+    made_of = {
+        "base": base,
+        "version": VERSIONS[base],
+        "layers": 2,
+        "hidden": HIDDEN,
+        "head": "linear",
+    }
+    values = {
+        "k_hi": 1 + gap / 2,
+        "k_lo": 1 - gap / 2,
+        "frequency": float(frequency),
+        "identity": float(identity),
+    }
     others = {"nature": 1.0, "technology": 1.0, "nonword": 2.5, "label_noise": 0.6}
     return Planned(
-        Profile(nickname=name, developer=f"calibration {number}", **made_of, **values, **others), 100 + number
+        Profile(nickname=name, developer=f"calibration {number}", **made_of, **values, **others),
+        100 + number,
     )

@@ -19,44 +19,50 @@ PAGE = ROOT / "benchmarks" / "calibration.md"
 TABLES = ROOT / "data" / "calibration"  # the committed tables, which notebooks read
 INTRODUCTION = """# Calibration
 
-What do our estimators find where nothing is there, and how large must an effect be to be found? Small reward models of
-width 48 are trained on planted values, exactly as the ten of the notebooks, measured and thrown away. A plan of 400
-varies what is planted: the slope gap `k_hi - k_lo` (0, .25, .5, 1), the weight of frequency (half 0, else .2 or .4),
-the penalty on groups of people (half 0, else 1.25 or 2.5) and the base. Every model has raters, a taste and a seed of
-its own, and every eight in a row are balanced. Beside them two controls are trained with five seeds each. Each model
+What do our estimators find where nothing is there, and how large must an effect be to be found?
+Small reward models of width 48 are trained on planted values, exactly as the ten of the notebooks,
+measured and thrown away. A plan of 400 varies what is planted: the slope gap `k_hi - k_lo` (0, .25,
+.5, 1), the weight of frequency (half 0, else .2 or .4), the penalty on groups of people (half 0,
+else 1.25 or 2.5) and the base. Every model has raters, a taste and a seed of its own, and every
+eight in a row are balanced. Beside them two controls are trained with five seeds each. Each model
 scores the 8,443 words that estimators read, under three prompts.
 
 Made by `python -m benchmarks.calibration`. Chart: `figures/calibration`. Tables:
-[estimates.csv](../data/calibration/estimates.csv), [trainings.csv](../data/calibration/trainings.csv),
-[method.csv](../data/calibration/method.csv).
+[estimates.csv](../data/calibration/estimates.csv),
+[trainings.csv](../data/calibration/trainings.csv), [method.csv](../data/calibration/method.csv).
 """
 BANDS = """## Null band and power
 
-`null_low` and `null_high` are the 2.5% and the 97.5% quantile of the estimates of `null_models` single models without
-the effect. An estimate within this band can come from a model without the effect, whatever its interval over words
-says. `power_*` is the share of single models beyond the band where an effect of `size_*` was planted.
+`null_low` and `null_high` are the 2.5% and the 97.5% quantile of the estimates of `null_models`
+single models without the effect. An estimate within this band can come from a model without the
+effect, whatever its interval over words says. `power_*` is the share of single models beyond the
+band where an effect of `size_*` was planted.
 """
 ATTENUATION = """## Attenuation
 
-A trained model gives back less than what was planted in its raters. The slope b of the line recovered = a + b planted
-is below 1 for every estimator. Each model learns from a finite number of noisy choices, and shrinks what it is unsure
-of towards the mean. The words of the lexicon also differ in taste and frequency, which raises the standard deviation in
-which rewards are measured. So an estimate says what a *trained model* rewards, not what its raters value.
+A trained model gives back less than what was planted in its raters. The slope b of the line
+recovered = a + b planted is below 1 for every estimator. Each model learns from a finite number of
+noisy choices, and shrinks what it is unsure of towards the mean. The words of the lexicon also
+differ in taste and frequency, which raises the standard deviation in which rewards are measured. So
+an estimate says what a *trained model* rewards, not what its raters value.
 
-`null_mean` and `null_sd` describe the estimates of models without the effect. `seed_ratio` is the standard deviation
-between seeds of one control, divided by the standard error of one model's estimate over words.
+`null_mean` and `null_sd` describe the estimates of models without the effect. `seed_ratio` is the
+standard deviation between seeds of one control, divided by the standard error of one model's
+estimate over words.
 """
 SIGNS = """## Signs
 
-Attenuation shrinks an estimate, and a line with a negative a moves it below zero. So a small planted effect can come
-back with the other sign. The table shows in how many models a planted gap above 0 came back below 0, by the level of
-the plan.
+Attenuation shrinks an estimate, and a line with a negative a moves it below zero. So a small
+planted effect can come back with the other sign. The table shows in how many models a planted gap
+above 0 came back below 0, by the level of the plan.
 """
 
 
 @dataclass(frozen=True)
 class Report:
-    """The tables of a calibration: a row per model and estimator, and how each model's training went."""
+    """The tables of a calibration: a row per model and estimator, and how each model's training
+    went.
+    """
 
     estimates: pd.DataFrame
     trainings: pd.DataFrame
@@ -68,7 +74,9 @@ class Report:
 
 
 def write(report: Report, folder: Path) -> None:
-    """Write estimates.csv and trainings.csv into the folder, and method.csv, which follows from the estimates."""
+    """Write estimates.csv and trainings.csv into the folder, and method.csv, which follows from
+    the estimates.
+    """
     tables = {"estimates": report.estimates, "trainings": report.trainings}
     tables |= {"method": method.by_sentence(report.estimates)}
     for name, frame in tables.items():
@@ -78,10 +86,15 @@ def write(report: Report, folder: Path) -> None:
 
 
 def read(folder: Path | None = None) -> Report:
-    """Return the report in the folder, None for the committed one. Raise InputError if there is no whole one."""
+    """Return the report in the folder, None for the committed one. Raise InputError if there is
+    no whole one.
+    """
     folder = folder or TABLES
     try:
-        tables = [pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in ("estimates", "trainings")]
+        tables = [
+            pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
+            for name in ("estimates", "trainings")
+        ]
     except (OSError, ValueError) as error:
         again = "run: python -m benchmarks.calibration --models 40"
         raise InputError(f"{folder} holds no report of a calibration ({error}); {again}") from error
@@ -89,31 +102,52 @@ def read(folder: Path | None = None) -> Report:
 
 
 def page(report: Report) -> str:
-    """Return the report as Markdown: what was done, null band and power by sentence, and attenuation by estimator."""
-    counted = f"{report.n_models} models of the plan and {len(report.trainings) - report.n_models} of the controls."
+    """Return the report as Markdown: what was done, null band and power by sentence, and
+    attenuation by estimator.
+    """
+    counted = (
+        f"{report.n_models} models of the plan and {len(report.trainings) - report.n_models} "
+        "of the controls."
+    )
     sentences = method.by_sentence(report.estimates)
-    parts = [INTRODUCTION + "\n" + counted, BANDS, _markdown(sentences.drop(columns=["prompt"])), ATTENUATION,
-             _markdown(method.by_estimator(report.estimates).reset_index()), SIGNS,
-             _markdown(method.turned_signs(report.estimates))]  # fmt: skip
+    parts = [
+        INTRODUCTION + "\n" + counted,
+        BANDS,
+        _markdown(sentences.drop(columns=["prompt"])),
+        ATTENUATION,
+        _markdown(method.by_estimator(report.estimates).reset_index()),
+        SIGNS,
+        _markdown(method.turned_signs(report.estimates)),
+    ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _markdown(table: pd.DataFrame) -> str:
-    cells = table.map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value)).replace("nan", "")
+    cells = table.map(
+        lambda value: f"{value:.3g}" if isinstance(value, float) else str(value)
+    ).replace("nan", "")
     rows = [list(cells), ["---"] * cells.shape[1], *cells.to_numpy().tolist()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-# --- the command --------------------------------------------------------------------------------------------------
+# --- the command
+# --------------------------------------------------------------------------------------------------
 
 
 def calibrate(
-    models: int = plan.MODELS, seeds: int = plan.SEEDS, folder: Path = measuring.FOLDER, *, steps: int = STEPS,
-    processes: int = 1, each: Callable = each,
-) -> Report:  # fmt: skip
-    """Train and measure models of the plan and the controls, and return the report; it also goes to `folder`/report.
+    models: int = plan.MODELS,
+    seeds: int = plan.SEEDS,
+    folder: Path = measuring.FOLDER,
+    *,
+    steps: int = STEPS,
+    processes: int = 1,
+    each: Callable = each,
+) -> Report:
+    """Train and measure models of the plan and the controls, and return the report; it also goes to
+    `folder`/report.
 
-    What the folder holds is not trained again. each: runs the jobs, as lib.models.hardware.each does.
+    What the folder holds is not trained again. each: runs the jobs, as lib.models.hardware.each
+    does.
     """
     asked = plan.planned(models, seeds)
     measuring.measure(asked, folder, steps=steps, processes=processes, each=each)
@@ -125,13 +159,17 @@ def calibrate(
 
 
 def publish(report: Report) -> None:
-    """Make it the committed report: data/calibration, the chart in figures/calibration, and benchmarks/calibration.md.
+    """Make it the committed report: data/calibration, the chart in figures/calibration, and
+    benchmarks/calibration.md.
 
     Raise InputError if the committed one rests on more models.
     """
     committed = read().n_models if (TABLES / "estimates.csv").is_file() else 0
     if report.n_models < committed:
-        raise InputError(f"the committed report rests on {committed} models, this on {report.n_models}; measure more")
+        raise InputError(
+            f"the committed report rests on {committed} models, this on {report.n_models}; measure "
+            "more"
+        )
     write(report, TABLES)
     figures.save(charts.draw_null_bands(report.estimates), STUDY, "planted_and_recovered")
     with replacing(PAGE) as part:

@@ -1,8 +1,10 @@
-"""What a search costs, whatever its method, and a certificate that nothing near the best reply found is better.
+"""What a search costs, whatever its method, and a certificate that nothing near the best reply
+found is better.
 
-The cost is the number of tokens that the model reads, and so of floating-point operations.
-A search by replies scored alone would take gradients for free. Here one costs three forward passes of its tokens, as a
-backward pass is twice a forward one (Kaplan et al. 2020), and each method gets as many operations as every other.
+The cost is the number of tokens that the model reads, and so of floating-point operations. A search
+by replies scored alone would take gradients for free. Here one costs three forward passes of its
+tokens, as a backward pass is twice a forward one (Kaplan et al. 2020), and each method gets as many
+operations as every other.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,8 @@ from lib.search.gcg import Proposals, Settings, proposed_replies, send
 from lib.search.objective import Objective, Reply, as_reply
 
 GRADIENT = 3  # forward passes of the same tokens
-BEST_OF_PLACE = 32  # tokens of each place, the best there with the rest as it is, that pairs are made of
+# tokens of each place, the best there with the rest as it is, that pairs are made of
+BEST_OF_PLACE = 32
 PAIRS_UP_TO = 5  # tokens of a reply whose pairs are swapped
 Method = Callable[..., Proposals]
 
@@ -24,9 +27,10 @@ Method = Callable[..., Proposals]
 class Metered(Objective):
     """An objective that counts what a search asks of it.
 
-    scored: replies of any length, duplicates too. read: tokens of replies and closings that the model read forward, a
-    gradient counted as GRADIENT times its tokens. Left out are the prompt, which is read once whatever the method, and
-    the product of gradients or mixtures with the embeddings, which every method with gradients has.
+    scored: replies of any length, duplicates too. read: tokens of replies and closings that the
+    model read forward, a gradient counted as GRADIENT times its tokens. Left out are the prompt,
+    which is read once whatever the method, and the product of gradients or mixtures with the
+    embeddings, which every method with gradients has.
     """
 
     scored = 0
@@ -44,9 +48,11 @@ class Metered(Objective):
         return super().gains(reply, centred)
 
     def relaxed(self, mixtures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The values of replies whose tokens are mixtures, (replies,), and their gradient, (replies, n, allowed).
+        """The values of replies whose tokens are mixtures, (replies,), and their gradient,
+        (replies, n, allowed).
 
-        mixtures: (replies, n, allowed), weights of the allowed tokens' embeddings; each counts as one gradient.
+        mixtures: (replies, n, allowed), weights of the allowed tokens' embeddings; each counts as
+        one gradient.
         """
         count, n, _ = mixtures.shape
         self.read += GRADIENT * count * self.tokens_of(n)
@@ -54,7 +60,9 @@ class Metered(Objective):
         ids = torch.from_numpy(self.allowed)[mixtures.argmax(2).cpu()]  # (replies, n)
         closing = torch.from_numpy(self.closing).expand(count, -1)
         table = self.embeddings.float()
-        embeddings = torch.cat([mixtures @ table, self._embed(self.closing.tolist()).float().expand(count, -1, -1)], 1)
+        embeddings = torch.cat(
+            [mixtures @ table, self._embed(self.closing.tolist()).float().expand(count, -1, -1)], 1
+        )
         whole = torch.cat([ids, closing], dim=1).to(self.model.device)
         rewards, gradient = self.scorer.relaxed(embeddings.to(self.embeddings.dtype), whole)
         return self.sign * rewards, self.sign * gradient[:, :n] @ table.T
@@ -66,9 +74,11 @@ class Metered(Objective):
 
 @dataclass(frozen=True)
 class Run:
-    """What a search found and spent: the best reply of the start's length, its reward, and when there was a new best.
+    """What a search found and spent: the best reply of the start's length, its reward, and when
+    there was a new best.
 
-    trace: (replies scored, tokens read, reward) of every new best, the start the first. scored, read: in all.
+    trace: (replies scored, tokens read, reward) of every new best, the start the first. scored,
+    read: in all.
     """
 
     ids: Reply
@@ -78,13 +88,20 @@ class Run:
     trace: tuple[tuple[int, int, float], ...]
 
     def best_within(self, budget: float, of: str) -> float:
-        """The best reward after a budget: of replies "scored", or of tokens "read"; NaN before the start was scored."""
-        rewards = [reward for scored, read, reward in self.trace if (scored if of == "scored" else read) <= budget]
+        """The best reward after a budget: of replies "scored", or of tokens "read"; NaN before
+        the start was scored.
+        """
+        rewards = [
+            reward
+            for scored, read, reward in self.trace
+            if (scored if of == "scored" else read) <= budget
+        ]
         return rewards[-1] if rewards else np.nan
 
 
 def run(objective: Metered, method: Method, start: Reply, settings: Settings, budget: int) -> Run:
-    """Return the result of a search from `start` until the model has read `budget` tokens, or it proposes nothing more.
+    """Return the result of a search from `start` until the model has read `budget` tokens, or it
+    proposes nothing more.
 
     The step that spends the last of the budget is finished. settings: its own budget is not used.
     """
@@ -113,15 +130,18 @@ def _new_bests(values: np.ndarray, best: float) -> list[int]:
     return np.flatnonzero(highest[1:] > highest[:-1]).tolist()
 
 
-# --- certificates -------------------------------------------------------------------------------------------------
+# --- certificates
+# -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The reply that a climb over swaps ends at, its reward, and how many replies were scored on the way.
+    """The reply that a climb over swaps ends at, its reward, and how many replies were scored on
+    the way.
 
-    moves: how many swaps improved on the reply it began with; 0 says that this one was already the best of its
-    neighbours. pairs: whether swaps of two tokens were tried, of each place's BEST_OF_PLACE tokens.
+    moves: how many swaps improved on the reply it began with; 0 says that this one was already the
+    best of its neighbours. pairs: whether swaps of two tokens were tried, of each place's
+    BEST_OF_PLACE tokens.
     """
 
     ids: Reply
@@ -132,10 +152,12 @@ class Certificate:
 
 
 def certify(objective: Objective, reply: Reply) -> Certificate:
-    """The certificate of a reply, or of the better one that swaps lead to. The objective's conditions hold throughout.
+    """The certificate of a reply, or of the better one that swaps lead to. The objective's
+    conditions hold throughout.
 
-    Every swap of one token is scored, on to the best while it improves; then, in a reply of at most PAIRS_UP_TO tokens,
-    every pair of the tokens that did best at two places, and from one that is better all begins again.
+    Every swap of one token is scored, on to the best while it improves; then, in a reply of at most
+    PAIRS_UP_TO tokens, every pair of the tokens that did best at two places, and from one that is
+    better all begins again.
     """
     value, moves, scored = float(objective.values(np.array([reply]))[0]), 0, 1
     pairs = 1 < len(reply) <= PAIRS_UP_TO

@@ -42,28 +42,40 @@ load = cache(lambda name: reward_models.load(name, device="cpu"))
 JOB = ["model", "reply_mode", "length", "momentum"]
 
 
-def search_all(model: str, prompt: str, reply_mode: str, length: int, momentum: float) -> pd.DataFrame:
+def search_all(
+    model: str, prompt: str, reply_mode: str, length: int, momentum: float
+) -> pd.DataFrame:
     """Return the best reward within each budget, a row per direction, seed and budget.
 
     `unit` is the standard deviation of the rewards of random replies.
     """
     loaded = load(model)
-    best = Objective(loaded, read_prompts(None)[prompt], "optimal", allowed_ids(loaded), reply_mode=reply_mode)
+    best = Objective(
+        loaded, read_prompts(None)[prompt], "optimal", allowed_ids(loaded), reply_mode=reply_mode
+    )
     replies = best.take(best.draws(length, np.random.default_rng(0)), set(), RANDOM)
     starts, unit = replies[:SEEDS], float(best.values(replies).std())
     objectives = {"optimal": best, "pessimal": best.reversed()}
     keys = [(direction, seed) for direction in DIRECTIONS for seed in range(len(starts))]
     results = search_together(
-        [objectives[direction] for direction, _ in keys], [starts[seed] for _, seed in keys],
+        [objectives[direction] for direction, _ in keys],
+        [starts[seed] for _, seed in keys],
         [Settings(budget=max(BUDGETS), momentum=momentum, seed=seed) for _, seed in keys],
-    )  # fmt: skip
+    )
     rows = [
-        {"direction": direction, "seed": seed, "budget": budget, "unit": unit,
-         "reward": [reward for scored, reward in result.trace if scored <= budget][-1]}
+        {
+            "direction": direction,
+            "seed": seed,
+            "budget": budget,
+            "unit": unit,
+            "reward": [reward for scored, reward in result.trace if scored <= budget][-1],
+        }
         for (direction, seed), result in zip(keys, results, strict=True)
         for budget in BUDGETS
-    ]  # fmt: skip
-    return pd.DataFrame(rows).assign(model=model, reply_mode=reply_mode, length=length, momentum=momentum)
+    ]
+    return pd.DataFrame(rows).assign(
+        model=model, reply_mode=reply_mode, length=length, momentum=momentum
+    )
 
 
 def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -83,20 +95,35 @@ def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     summary = of_seeds.agg(better="mean", spread="std", seeds="size").reset_index()
     summary.insert(len(by), "models", better.groupby(by)["model"].nunique().to_numpy())
     summary.insert(len(by) + 1, "pairs of searches", better.groupby(by).size().to_numpy())
-    margin = student.ppf(0.975, summary["seeds"] - 1) * summary["spread"] / np.sqrt(summary["seeds"])
-    return summary.assign(ci_low=summary["better"] - margin, ci_high=summary["better"] + margin).drop(columns="spread")
+    margin = (
+        student.ppf(0.975, summary["seeds"] - 1) * summary["spread"] / np.sqrt(summary["seeds"])
+    )
+    return summary.assign(
+        ci_low=summary["better"] - margin, ci_high=summary["better"] + margin
+    ).drop(columns="spread")
 
 
 def tables(searched: pd.DataFrame) -> str:
     """Return the table of search.md: a row per length, reply mode and budget."""
     part = differences(searched, ["length", "reply_mode", "budget"])
-    interval = [f"{low:.3f} to {high:.3f}" for low, high in zip(part["ci_low"], part["ci_high"], strict=True)]
-    shown = part.drop(columns=["ci_low", "ci_high"]).assign(better=part["better"].map("{:.3f}".format))
-    names = {"length": "tokens", "reply_mode": "replies", "budget": "replies scored", "better": "better by"}
+    interval = [
+        f"{low:.3f} to {high:.3f}"
+        for low, high in zip(part["ci_low"], part["ci_high"], strict=True)
+    ]
+    shown = part.drop(columns=["ci_low", "ci_high"]).assign(
+        better=part["better"].map("{:.3f}".format)
+    )
+    names = {
+        "length": "tokens",
+        "reply_mode": "replies",
+        "budget": "replies scored",
+        "better": "better by",
+    }
     return table(shown.assign(**{"95% interval": interval}).rename(columns=names))
 
 
-# --- where the optimum is known -----------------------------------------------------------------------------------
+# --- where the optimum is known
+# -----------------------------------------------------------------------------------
 
 
 def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
@@ -109,7 +136,15 @@ def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
     loaded, rows = load(model), []
     ids = alphabet(loaded, SMALL_ALPHABET)
     best = Exhausted(loaded, read_prompts(None)[prompt], "optimal", ids, n=3, reply_mode=reply_mode)
-    worst = Exhausted(loaded, best.prompt, "pessimal", ids, best.truth, reply_mode=reply_mode, survives=best.survives)
+    worst = Exhausted(
+        loaded,
+        best.prompt,
+        "pessimal",
+        ids,
+        best.truth,
+        reply_mode=reply_mode,
+        survives=best.survives,
+    )
     for objective in (best, worst):
         for seed in range(SEEDS):
             start = objective.draw(3, np.random.default_rng(seed))
@@ -117,35 +152,58 @@ def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
                 settings = Settings(budget=EXHAUSTED_BUDGET, momentum=momentum, seed=seed)
                 found = search(objective, start, settings, goal=objective.optimum)
                 at = found.trace[-1][0] if found.reward == objective.optimum else np.nan
-                rows.append({"direction": objective.direction, "seed": seed, "momentum": momentum, "evaluations": at})
+                rows.append(
+                    {
+                        "direction": objective.direction,
+                        "seed": seed,
+                        "momentum": momentum,
+                        "evaluations": at,
+                    }
+                )
     return pd.DataFrame(rows).assign(model=model, reply_mode=reply_mode)
 
 
 def exhausted_table(searched: pd.DataFrame) -> str:
-    """Return the shares of searches at the optimum, and the seeds' mean difference with its 95% interval."""
+    """Return the shares of searches at the optimum, and the seeds' mean difference with its 95%
+    interval.
+    """
     rows = []
     for (reply_mode, budget), group in (
-        ((mode, budget), searched[searched["reply_mode"] == mode]) for mode in REPLY_MODES for budget in BUDGETS
+        ((mode, budget), searched[searched["reply_mode"] == mode])
+        for mode in REPLY_MODES
+        for budget in BUDGETS
     ):
-        at = group.assign(found=group["evaluations"] <= budget).pivot_table("found", "seed", "momentum")
+        at = group.assign(found=group["evaluations"] <= budget).pivot_table(
+            "found", "seed", "momentum"
+        )
         better = at[MOMENTA[1]] - at[MOMENTA[0]]
         margin = student.ppf(0.975, len(better) - 1) * better.std() / np.sqrt(len(better))
-        rows.append({
-            "replies": reply_mode, "budget": budget, "searches": len(group) // 2,
-            "at the optimum, %": 100 * at[MOMENTA[0]].mean(), "with momentum, %": 100 * at[MOMENTA[1]].mean(),
-            "difference": f"{100 * better.mean():.1f} ± {100 * margin:.1f}",
-        })  # fmt: skip
+        rows.append(
+            {
+                "replies": reply_mode,
+                "budget": budget,
+                "searches": len(group) // 2,
+                "at the optimum, %": 100 * at[MOMENTA[0]].mean(),
+                "with momentum, %": 100 * at[MOMENTA[1]].mean(),
+                "difference": f"{100 * better.mean():.1f} ± {100 * margin:.1f}",
+            }
+        )
     return table(pd.DataFrame(rows))
 
 
-# --- rivals that came later ---------------------------------------------------------------------------------------
+# --- rivals that came later
+# ---------------------------------------------------------------------------------------
 
 
 def search_with_rivals(model: str, prompt: str, reply_mode: str, direction: str) -> pd.DataFrame:
-    """Return the best value of each rival of rivals.LATER within each budget, a row per seed and budget."""
+    """Return the best value of each rival of rivals.LATER within each budget, a row per seed and
+    budget.
+    """
     loaded = load(model)
     allowed = allowed_ids(loaded)
-    objective = Metered(loaded, read_prompts(None)[prompt], direction, allowed, reply_mode=reply_mode)
+    objective = Metered(
+        loaded, read_prompts(None)[prompt], direction, allowed, reply_mode=reply_mode
+    )
     replies = objective.take(objective.draws(TOKENS, np.random.default_rng(0)), set(), RANDOM)
     unit, rows = float(objective.values(replies).std()), []
     for seed, start in enumerate(map(as_reply, replies[:SEEDS_OF_RIVALS])):
@@ -176,10 +234,13 @@ def rivals_table(searched: pd.DataFrame) -> str:
     return table(wide.reset_index())
 
 
-# --- what is missing ----------------------------------------------------------------------------------------------
+# --- what is missing
+# ----------------------------------------------------------------------------------------------
 
 
-def search_missing(path: Path, jobs: list[tuple], axes: list[str], function: Callable[..., pd.DataFrame]) -> None:
+def search_missing(
+    path: Path, jobs: list[tuple], axes: list[str], function: Callable[..., pd.DataFrame]
+) -> None:
     """Append what the function returns for each job to the file, unless it is there. So a stopped
     study goes on.
 
@@ -199,16 +260,28 @@ def report() -> None:
     """Search what is missing in the three tables, and write their sections of search.md."""
     of_model = list(product(MODELS, REPLY_MODES))
     search_missing(
-        FOUND, [(*model, mode, length, momentum) for length in LENGTHS for model, mode in of_model
-                for momentum in MOMENTA], JOB, search_all,
-    )  # fmt: skip
-    search_missing(
-        FOUND_EXHAUSTED, [(*model, mode) for model, mode in of_model], ["model", "reply_mode"], search_exhausted
+        FOUND,
+        [
+            (*model, mode, length, momentum)
+            for length in LENGTHS
+            for model, mode in of_model
+            for momentum in MOMENTA
+        ],
+        JOB,
+        search_all,
     )
     search_missing(
-        FOUND_RIVALS, [(*model, mode, direction) for model, mode in of_model for direction in DIRECTIONS],
-        INSTANCE_OF_RIVALS, search_with_rivals,
-    )  # fmt: skip
+        FOUND_EXHAUSTED,
+        [(*model, mode) for model, mode in of_model],
+        ["model", "reply_mode"],
+        search_exhausted,
+    )
+    search_missing(
+        FOUND_RIVALS,
+        [(*model, mode, direction) for model, mode in of_model for direction in DIRECTIONS],
+        INSTANCE_OF_RIVALS,
+        search_with_rivals,
+    )
     write_tables()
 
 

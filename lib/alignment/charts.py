@@ -38,15 +38,24 @@ def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) ->
 
 @styled
 def draw_discrepancies(
-    ranks: pd.DataFrame, *, title: str, n: int = 6, blur: bool = True, kinds: pd.Series | None = None
+    ranks: pd.DataFrame,
+    *,
+    title: str,
+    n: int = 6,
+    blur: bool = True,
+    kinds: pd.Series | None = None,
 ) -> Chart:
-    """Draw rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
+    """Draw rank by people against rank by models, with the n most under- and overvalued items named
+    (Fig 5B).
 
-    `ranks`: human.discrepancies. The dashed line is agreement, the solid line the expected rank. `kinds`: item -> kind,
-    '' for none. Below, each kind has a strip with a stroke per item: its rank by models minus the expected rank.
+    `ranks`: human.discrepancies. The dashed line is agreement, the solid line the expected rank.
+    `kinds`: item -> kind, '' for none. Below, each kind has a strip with a stroke per item: its
+    rank by models minus the expected rank.
     """
     if not 0 < 2 * n <= len(ranks):
-        raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
+        raise InputError(
+            f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}"
+        )
     kinds = None if kinds is None else kinds.reindex(ranks.index).fillna("")
     strips = [] if kinds is None else [*sorted(set(kinds) - {""}), ""]
     heights = [9, 0.6 * len(strips)] if strips else [9]
@@ -54,7 +63,14 @@ def draw_discrepancies(
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     axes, items, line = panels[0], len(ranks), ranks.sort_values("people_rank")
     axes.set(xlim=(-0.01 * items, 1.01 * items), ylim=(-0.01 * items, 1.01 * items))
-    axes.scatter(ranks["people_rank"], ranks["models_rank"], s=5, color="#b0b0b0", linewidths=0, rasterized=True)
+    axes.scatter(
+        ranks["people_rank"],
+        ranks["models_rank"],
+        s=5,
+        color="#b0b0b0",
+        linewidths=0,
+        rasterized=True,
+    )
     axes.plot([1, items], [1, items], color=GREY, linestyle="--", linewidth=1.2)
     axes.plot(line["people_rank"], line["expected"], color="black", linewidth=2)
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
@@ -80,8 +96,18 @@ def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
     for height, kind in enumerate(strips):
         surprise = surprises.get_group(kind)
         strength = float(np.clip(20 / len(surprise), 0.02, 0.7))
-        axes.vlines(surprise, height - 0.32, height + 0.32, color="black", linewidth=1.2, alpha=strength)
-        axes.plot(surprise.median(), height, "D", color="white", markeredgecolor="black", markersize=8, zorder=3)
+        axes.vlines(
+            surprise, height - 0.32, height + 0.32, color="black", linewidth=1.2, alpha=strength
+        )
+        axes.plot(
+            surprise.median(),
+            height,
+            "D",
+            color="white",
+            markeredgecolor="black",
+            markersize=8,
+            zorder=3,
+        )
         names.append(f"{kind or 'no kind'} ({len(surprise):,})")
     axes.axvline(0, color=GREY, linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(strips)), names)
@@ -94,10 +120,25 @@ def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bo
     items, ranks = axes.get_ylim()[1], rows["people_rank"]
     x = max(ranks.max() + 0.04 * items, 0.12 * items), min(ranks.min() - 0.04 * items, 0.88 * items)
     x = x[0] if side == "left" else x[1]
-    axes.scatter(ranks, rows["models_rank"], s=45, color=colour, marker="o" if side == "left" else "s", zorder=3)
+    axes.scatter(
+        ranks,
+        rows["models_rank"],
+        s=45,
+        color=colour,
+        marker="o" if side == "left" else "s",
+        zorder=3,
+    )
     names = [item_label(item, 34, blur) for item in rows.index]
     places = rows[["people_rank", "models_rank"]].to_numpy(dtype=float)
-    name_in_column(axes, names, places, x, gap=0.045 * items, within=(0.02 * items, 0.98 * items), colour=colour)
+    name_in_column(
+        axes,
+        names,
+        places,
+        x,
+        gap=0.045 * items,
+        within=(0.02 * items, 0.98 * items),
+        colour=colour,
+    )
 
 
 def item_label(item: str, width: int, blur: bool) -> str:
@@ -109,7 +150,8 @@ def item_label(item: str, width: int, blur: bool) -> str:
 def draw_trajectories(
     ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True
 ) -> Chart:
-    """Draw a line from each item's rank by people to its median rank by models, and a dot per model (Fig 5C).
+    """Draw a line from each item's rank by people to its median rank by models, and a dot per model
+    (Fig 5C).
 
     `ranks`: all items x (people, then models). `groups`: panel -> up to six items.
     """
@@ -127,20 +169,34 @@ def draw_trajectories(
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
     figure.supylabel("rank among all items (1 = best)", fontsize=13)
-    keys = [_key(model_label(name), colour, "o", "") for name, colour in model_colours(ranks.columns[1:]).items()]
+    keys = [
+        _key(model_label(name), colour, "o", "")
+        for name, colour in model_colours(ranks.columns[1:]).items()
+    ]
     figure.legend(handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=11)
     return figure
 
 
 def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool) -> None:
-    """Draw the items of one panel: people at x = 0, the models' median at x = 1, the models to the right of it."""
+    """Draw the items of one panel: people at x = 0, the models' median at x = 1, the models to
+    the right of it.
+    """
     count, rows = len(ranks), ranks.loc[list(items)]
     people, of_models = rows.iloc[:, 0].to_numpy(dtype=float), rows.iloc[:, 1:]
     median, hues = of_models.median(axis=1).to_numpy(), model_colours(of_models.columns)
     steps = np.linspace(1.06, 1.3, of_models.shape[1])
     for i, item in enumerate(items):
-        axes.plot([0, 1], [people[i], median[i]], color="black", linewidth=1.6, marker=SHAPES[i], markersize=7)
-        axes.scatter(steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models])
+        axes.plot(
+            [0, 1],
+            [people[i], median[i]],
+            color="black",
+            linewidth=1.6,
+            marker=SHAPES[i],
+            markersize=7,
+        )
+        axes.scatter(
+            steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models]
+        )
     names = [item_label(item, 26, blur) for item in items]
     for ranks_, start, end in ((people, -0.06, -0.16), (median, 1.36, 1.46)):
         places = np.column_stack([np.full(len(items), start), ranks_])
@@ -172,7 +228,7 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
 @styled
 def draw_bars(
     discrepancies: Mapping[str, pd.Series], *, title: str, n: int = 10, blur: bool = True
-) -> Chart:  # fmt: skip
+) -> Chart:
     """Draw the n items that models rank lowest and highest, compared with people (Figs 5B and A7).
 
     `discrepancies`: panel -> rank by models minus rank by people, by item, the largest first.

@@ -1,8 +1,8 @@
 """Kendall's tau between every two columns of a table, and how much each item moves it.
 
-Tau is a mean over pairs of items. So an item moves it by the agreement of the item's pairs less the agreement of all
-pairs (Hajek's projection of a U-statistic). With these influences, models and items are both samples
-(lib.stats.crossed).
+Tau is a mean over pairs of items. So an item moves it by the agreement of the item's pairs less the
+agreement of all pairs (Hajek's projection of a U-statistic). With these influences, models and
+items are both samples (lib.stats.crossed).
 """
 
 import itertools
@@ -24,8 +24,8 @@ CELLS = 4_000_000  # signs in memory at a time: 16 MB
 class Agreement:
     """Kendall's tau-b between columns, and how much each item moves it.
 
-    `taus`: columns x columns, in [-1, 1], NaN with a constant column. `influences` (items, columns, columns) are by the
-    jackknife. `items`: their index.
+    `taus`: columns x columns, in [-1, 1], NaN with a constant column. `influences` (items, columns,
+    columns) are by the jackknife. `items`: their index.
     """
 
     taus: pd.DataFrame
@@ -40,7 +40,8 @@ class Agreement:
 
 
 def agreement(values: pd.DataFrame) -> Agreement:
-    """Return Kendall's tau-b between every two columns of values (items x columns), and how much each item moves it.
+    """Return Kendall's tau-b between every two columns of values (items x columns), and how much
+    each item moves it.
 
     Raise InputError for fewer than three items.
     """
@@ -50,11 +51,15 @@ def agreement(values: pd.DataFrame) -> Agreement:
     n, columns = ranked.shape
     step, chunks = max(1, CELLS // (n * columns)), []
     for start in range(0, n, step):
-        signs = np.sign(ranked[start : start + step].T[:, :, None] - ranked.T[:, None, :])  # (columns, rows, n)
+        # (columns, rows, n)
+        signs = np.sign(ranked[start : start + step].T[:, :, None] - ranked.T[:, None, :])
         signs = signs.transpose(1, 0, 2)
-        chunks.append(signs @ signs.transpose(0, 2, 1))  # whole numbers below 2^24, so float32 is exact
-    products = np.concatenate(chunks).astype(float) / (n - 1)  # mean product of signs over an item's pairs
-    mean = products.mean(axis=0)  # (columns, columns); on the diagonal the share of pairs that are not tied
+        # whole numbers below 2^24, so float32 is exact
+        chunks.append(signs @ signs.transpose(0, 2, 1))
+    # mean product of signs over an item's pairs
+    products = np.concatenate(chunks).astype(float) / (n - 1)
+    # (columns, columns); on the diagonal the share of pairs that are not tied
+    mean = products.mean(axis=0)
     untied, spread = np.diag(mean), np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
     with np.errstate(invalid="ignore", divide="ignore"):
         taus = mean / spread
@@ -70,34 +75,51 @@ def column(prompt: str, model: str) -> str:
 
 
 def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one table of people's ratings and every prompt's rewards. `rewards`: prompt -> items x models.
+    """Return one table of people's ratings and every prompt's rewards. `rewards`: prompt -> items x
+    models.
 
     Raise InputError if the items are not the same ones in the same order.
     """
     if any(not of_prompt.index.equals(people.index) for of_prompt in rewards.values()):
-        raise InputError("people's ratings and rewards are not about the same items in the same order; use join first")
-    named = [of_prompt.rename(columns=partial(column, prompt)) for prompt, of_prompt in rewards.items()]
+        raise InputError(
+            "people's ratings and rewards are not about the same items in the same order; use join "
+            "first"
+        )
+    named = [
+        of_prompt.rename(columns=partial(column, prompt)) for prompt, of_prompt in rewards.items()
+    ]
     return pd.concat([people.rename(PEOPLE), *named], axis=1)
 
 
 def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
-    return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).with_others(PEOPLE, list(rewards))
+    return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).with_others(
+        PEOPLE, list(rewards)
+    )
 
 
-def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return the mean tau of two different models with its 95% interval: `pairs, ci_low, ci_high, p` by prompt.
+def between_models(
+    agreed: Agreement, models: Sequence[str], prompts: Sequence[str]
+) -> pd.DataFrame:
+    """Return the mean tau of two different models with its 95% interval: `pairs, ci_low, ci_high,
+    p` by prompt.
 
-    whole: the mean over the whole matrix with its diagonal of ones. Items and models are both samples. A model is in
-    many pairs, so the interval is a jackknife over models (Arvesen 1969). Fewer than three models have no interval.
+    whole: the mean over the whole matrix with its diagonal of ones. Items and models are both
+    samples. A model is in many pairs, so the interval is a jackknife over models (Arvesen 1969).
+    Fewer than three models have no interval.
     """
     rows = {}
     for prompt in prompts:
         columns = [column(prompt, name) for name in models]
         matrix = agreed.taus.loc[columns, columns].to_numpy()
         above = matrix[np.triu_indices(len(matrix), 1)]
-        rows[prompt] = {"pairs": above.mean(), "whole": matrix.mean(),
-                        "ci_low": np.nan, "ci_high": np.nan, "p": np.nan}  # fmt: skip
+        rows[prompt] = {
+            "pairs": above.mean(),
+            "whole": matrix.mean(),
+            "ci_low": np.nan,
+            "ci_high": np.nan,
+            "p": np.nan,
+        }
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
             rows[prompt] |= {"ci_low": mean.ci_low, "ci_high": mean.ci_high, "p": mean.p}
@@ -105,15 +127,20 @@ def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[s
 
 
 def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
-    """Return the jackknife's pseudo-value of each model: their mean is the mean tau of two different models."""
+    """Return the jackknife's pseudo-value of each model: their mean is the mean tau of two
+    different models.
+    """
     count = len(columns)
     if count < 3:
-        raise InputError(f"{count} models are too few to say how pairs of models vary; give three or more")
+        raise InputError(
+            f"{count} models are too few to say how pairs of models vary; give three or more"
+        )
     others = ~np.eye(count, dtype=bool)
     rows = agreed.taus.columns.get_indexer(list(columns))
     between = agreed.taus.to_numpy()[np.ix_(rows, rows)]
     moved = agreed.influences[:, rows][:, :, rows]  # (items, models, models)
-    own = np.where(others, between, 0).sum(axis=1) / (count - 1)  # a model's mean tau with the others
+    # a model's mean tau with the others
+    own = np.where(others, between, 0).sum(axis=1) / (count - 1)
     own_moved = np.where(others, moved, 0).sum(axis=2) / (count - 1)
     factor = 2 * (count - 1) / (count - 2)
     mean, mean_moved = own.mean(), own_moved.mean(axis=1, keepdims=True)
@@ -124,20 +151,28 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
 
 
 def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> Crossed:
-    """Return how much more a model agrees with itself under another prompt than with other models under the same one.
+    """Return how much more a model agrees with itself under another prompt than with other models
+    under the same one.
 
-    `agreed`: of `together`. The result is a difference of mean taus, in [-2, 2]: above 0 if the prompt matters less
-    than the model. Items and models are both samples. Fewer than two prompts or three models give NaN.
+    `agreed`: of `together`. The result is a difference of mean taus, in [-2, 2]: above 0 if the
+    prompt matters less than the model. Items and models are both samples. Fewer than two prompts or
+    three models give NaN.
     """
     if len(models) < 3 or len(prompts) < 2:
         return Crossed(*[np.nan] * 5, n=len(agreed.items), models=len(models))
     columns, pairs = agreed.taus.columns, list(itertools.combinations(prompts, 2))
     itself, itself_moved = {}, {}
     for name in models:
-        at = [(columns.get_loc(column(a, name)), columns.get_loc(column(b, name))) for a, b in pairs]
+        at = [
+            (columns.get_loc(column(a, name)), columns.get_loc(column(b, name))) for a, b in pairs
+        ]
         itself[name] = np.mean([agreed.taus.to_numpy()[cell] for cell in at])
         itself_moved[name] = np.mean([agreed.influences[:, a, b] for a, b in at], axis=0)
-    others = [pseudo_values(agreed, [column(prompt, name) for name in models]) for prompt in prompts]
+    others = [
+        pseudo_values(agreed, [column(prompt, name) for name in models]) for prompt in prompts
+    ]
     between = np.mean([each.values.to_numpy() for each in others], axis=0)
     between_moved = np.mean([each.influence.to_numpy() for each in others], axis=0)
-    return Measured(pd.Series(itself) - between, pd.DataFrame(itself_moved, agreed.items) - between_moved).mean
+    return Measured(
+        pd.Series(itself) - between, pd.DataFrame(itself_moved, agreed.items) - between_moved
+    ).mean

@@ -1,8 +1,9 @@
-"""How far reward models agree with people about what is good, and where they differ (section 4 of the paper).
+"""How far reward models agree with people about what is good, and where they differ (section 4 of
+the paper).
 
-`people` is one rating per item, higher is better: Elo on EloEverything, the mean of ten raters for VADER's words.
-`rewards` is items x models for one prompt. Both have the same items in the same order, as from `join`. Rank 1 is the
-best, and ties share the average, as in the paper.
+`people` is one rating per item, higher is better: Elo on EloEverything, the mean of ten raters for
+VADER's words. `rewards` is items x models for one prompt. Both have the same items in the same
+order, as from `join`. Rank 1 is the best, and ties share the average, as in the paper.
 """
 
 import pandas as pd
@@ -12,7 +13,8 @@ from sklearn.isotonic import IsotonicRegression
 from .. import InputError
 from .concordance import PEOPLE
 
-# How the models' ranks of an item become one rank. The paper's text says mean; its code takes the first.
+# How the models' ranks of an item become one rank. The paper's text says mean; its code takes the
+# first.
 AGGREGATES = ("median with people", "median of models", "mean of models")
 
 
@@ -23,10 +25,16 @@ def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
     """
     for name, table in (("the rewards", rewards), ("people's ratings", people)):
         if not table.index.is_unique:
-            raise InputError(f"{name} hold {table.index[table.index.duplicated()][0]!r} twice; keep one row per item")
+            raise InputError(
+                f"{name} hold {table.index[table.index.duplicated()][0]!r} twice; keep one row per "
+                "item"
+            )
     both = rewards.index[rewards.index.isin(people.index)]
     if both.empty:
-        raise InputError("people rated none of the items that the models scored; give ratings indexed by the same text")
+        raise InputError(
+            "people rated none of the items that the models scored; give ratings indexed by the "
+            "same text"
+        )
     ratings = people.loc[both]
     missing = ratings.isna().to_numpy().reshape(len(both), -1).any(axis=1)
     if missing.any():
@@ -35,19 +43,31 @@ def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
 
 
 def ranks(values):
-    """Return the rank of each item, 1 = highest; ties share the average. A frame is ranked column by column."""
+    """Return the rank of each item, 1 = highest; ties share the average. A frame is ranked
+    column by column.
+    """
     return values.rank(ascending=False, method="average")
 
 
 def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
-    """Return Kendall's tau-b of people's ratings with each model's rewards, in [-1, 1]; NaN if either is constant."""
+    """Return Kendall's tau-b of people's ratings with each model's rewards, in [-1, 1]; NaN if
+    either is constant.
+    """
     if not people.index.equals(rewards.index):
-        raise InputError("people's ratings and rewards are not about the same items in the same order; use join first")
-    return pd.Series({name: float(stats.kendalltau(people, rewards[name]).statistic) for name in rewards}, name="tau")
+        raise InputError(
+            "people's ratings and rewards are not about the same items in the same order; use join "
+            "first"
+        )
+    return pd.Series(
+        {name: float(stats.kendalltau(people, rewards[name]).statistic) for name in rewards},
+        name="tau",
+    )
 
 
 def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.Series:
-    """Return one rank per item for all models together, by one of AGGREGATES; people's rank is in the first only."""
+    """Return one rank per item for all models together, by one of AGGREGATES; people's rank is
+    in the first only.
+    """
     if aggregate not in AGGREGATES:
         raise InputError(f"no aggregate '{aggregate}'; choose one of {', '.join(AGGREGATES)}")
     by_model = ranks(rewards)
@@ -56,13 +76,17 @@ def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.
     return by_model.mean(axis=1) if aggregate == "mean of models" else by_model.median(axis=1)
 
 
-def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "median of models") -> pd.DataFrame:
-    """Return how much lower than people the models rank each item, the most undervalued first; indexed by item.
+def discrepancies(
+    people: pd.Series, rewards: pd.DataFrame, aggregate: str = "median of models"
+) -> pd.DataFrame:
+    """Return how much lower than people the models rank each item, the most undervalued first;
+    indexed by item.
 
-    `difference` = models_rank - people_rank is above 0 where models value the item less. `position` is 1 for the
-    largest difference; ties share the lowest. `expected` is the rank by models that items at this rank by people have
-    (isotonic regression). It matters because models rank everything lower that people rank high (regression to the
-    mean). `surprise` = models_rank - expected. `surprise_position` is 1 for the largest.
+    `difference` = models_rank - people_rank is above 0 where models value the item less. `position`
+    is 1 for the largest difference; ties share the lowest. `expected` is the rank by models that
+    items at this rank by people have (isotonic regression). It matters because models rank
+    everything lower that people rank high (regression to the mean). `surprise` = models_rank -
+    expected. `surprise_position` is 1 for the largest.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
     items = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})
@@ -70,5 +94,7 @@ def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "me
     items["expected"] = IsotonicRegression().fit(theirs, mine).predict(theirs)
     items["surprise"] = items["models_rank"] - items["expected"]
     # Rounded, so that rounding errors of the fit separate no equal items.
-    items["surprise_position"] = items["surprise"].round(6).rank(ascending=False, method="min").astype(int)
+    items["surprise_position"] = (
+        items["surprise"].round(6).rank(ascending=False, method="min").astype(int)
+    )
     return items.sort_values("difference", ascending=False, kind="stable")

@@ -1,7 +1,8 @@
 """Kinds of items, and whether models undervalue a kind beyond regression to the mean.
 
-Models agree with people only in part. So they rank everything lower that people rank high, and higher what people rank
-low (regression to the mean). An item is therefore compared with items that people rank alike.
+Models agree with people only in part. So they rank everything lower that people rank high, and
+higher what people rank low (regression to the mean). An item is therefore compared with items that
+people rank alike.
 """
 
 import numpy as np
@@ -20,20 +21,23 @@ BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "models", "of_mod
 
 
 def identity_terms() -> pd.DataFrame:
-    """Return names of groups of people: data/identity_terms.csv, whose sources data/README.md names.
+    """Return names of groups of people: data/identity_terms.csv, whose sources data/README.md
+    names.
 
-    `title`: the group's title in an encyclopedia. `form`: the title names `people`, a `state` (Autism) or a `faith`
-    (Judaism). `minority`: the term's group among ToxiGen's thirteen, or ''. `protected`: the same, for HateCheck's
-    seven. The list was fixed before we saw scores; we added the last two columns after that.
+    `title`: the group's title in an encyclopedia. `form`: the title names `people`, a `state`
+    (Autism) or a `faith` (Judaism). `minority`: the term's group among ToxiGen's thirteen, or ''.
+    `protected`: the same, for HateCheck's seven. The list was fixed before we saw scores; we added
+    the last two columns after that.
     """
     return pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)
 
 
 def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Series:
-    """Return the kind of each item by a list of words (word -> kind), whatever its capitals; '' for none.
+    """Return the kind of each item by a list of words (word -> kind), whatever its capitals; '' for
+    none.
 
-    `titles`: items are titles of an encyclopedia. Then a pattern decides what is `sexual content`, and the titles of
-    identity_terms of the form `people` decide what is `identity`.
+    `titles`: items are titles of an encyclopedia. Then a pattern decides what is `sexual content`,
+    and the titles of identity_terms of the form `people` decide what is `identity`.
     """
     kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
     if not titles:
@@ -47,19 +51,24 @@ def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Seri
 def undervalued_kinds(
     people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series, neighbours: int = NEIGHBOURS
 ) -> pd.DataFrame:
-    """Return the share of an item's neighbours that a model ranks above it: items with a kind x models.
+    """Return the share of an item's neighbours that a model ranks above it: items with a kind x
+    models.
 
-    `kinds`: item -> kind or ''. Neighbours are the items without a kind that are nearest in people's rank; ties with
-    the last one are included. The share is .5 if the model treats the item like its neighbours, and larger if it
-    undervalues the item. Ties count half. Raise InputError if there are too few items to compare with.
+    `kinds`: item -> kind or ''. Neighbours are the items without a kind that are nearest in
+    people's rank; ties with the last one are included. The share is .5 if the model treats the item
+    like its neighbours, and larger if it undervalues the item. Ties count half. Raise InputError if
+    there are too few items to compare with.
     """
     has_kind = (kinds.reindex(people.index).fillna("") != "").to_numpy()
     if (count := (~has_kind).sum()) < neighbours:
-        raise InputError(f"{count} items are too few to find {neighbours} like each; ask for fewer neighbours")
+        raise InputError(
+            f"{count} items are too few to find {neighbours} like each; ask for fewer neighbours"
+        )
     places, theirs, shares = human.ranks(people).to_numpy(), rewards.to_numpy(dtype=float), []
     for at in np.flatnonzero(has_kind):
         apart = np.where(has_kind, np.inf, np.abs(places - places[at]))
-        near = theirs[apart <= np.partition(apart, neighbours - 1)[neighbours - 1]]  # (neighbours, models)
+        # (neighbours, models)
+        near = theirs[apart <= np.partition(apart, neighbours - 1)[neighbours - 1]]
         shares.append((np.sign(near - theirs[at]).mean(axis=0) + 1) / 2)
     return pd.DataFrame(shares, people.index[has_kind], rewards.columns, dtype=float)
 
@@ -67,15 +76,18 @@ def undervalued_kinds(
 def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     """Return whether models undervalue a kind: a row per kind of two items or more.
 
-    `values`: as from `undervalued_kinds`. `kinds`: item -> kind. `above` is the mean over items and models, with its
-    interval over items and models, cut at 0 and 1, and p against .5. `models` counts the models above .5 among
-    `of_models`.
+    `values`: as from `undervalued_kinds`. `kinds`: item -> kind. `above` is the mean over items and
+    models, with its interval over items and models, cut at 0 and 1, and p against .5. `models`
+    counts the models above .5 among `of_models`.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
         if len(group) < 2:
             continue
-        mean, count = crossed(group.mean(), mean_influence(group), null=0.5), int((group.mean() > 0.5).sum())
+        mean, count = (
+            crossed(group.mean(), mean_influence(group), null=0.5),
+            int((group.mean() > 0.5).sum()),
+        )
         low, high = np.clip([mean.ci_low, mean.ci_high], 0.0, 1.0)
         rows.append((kind, len(group), mean.estimate, low, high, mean.p, count, group.shape[1]))
     return pd.DataFrame(rows, columns=BY_KIND)

@@ -18,9 +18,10 @@ FEWEST = 102  # rated items, so that the upper and the lower half have 50 and mo
 class Rated:
     """People's ratings and models' rewards of the same items.
 
-    `prompts`: at most three. `good`: prompts that do not ask for something bad. `texts`: prompt -> its wording.
-    `ratings`: a row per item. `people`: one rating per item. `matches`: the number of matches behind it, or None.
-    `rewards`: prompt -> items x models, in the order of people. `scored`: prompt -> all shared texts x models.
+    `prompts`: at most three. `good`: prompts that do not ask for something bad. `texts`: prompt ->
+    its wording. `ratings`: a row per item. `people`: one rating per item. `matches`: the number of
+    matches behind it, or None. `rewards`: prompt -> items x models, in the order of people.
+    `scored`: prompt -> all shared texts x models.
     """
 
     models: list[str]
@@ -35,25 +36,42 @@ class Rated:
 
 
 def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
-    """Return the rated items of a collection: items of EloEverything, or the words that VADER's raters judged.
+    """Return the rated items of a collection: items of EloEverything, or the words that VADER's
+    raters judged.
 
-    Raise InputError if nothing can be tested: fewer than two models, equal rewards, or fewer than `fewest` rated items.
+    Raise InputError if nothing can be tested: fewer than two models, equal rewards, or fewer than
+    `fewest` rated items.
     """
     tables = scores.read_all(study)
     models, first = list(tables), next(iter(tables.values()))
     prompts = scores.prompt_names(first)[:3]
-    good = [prompt for prompt in prompts if prompt not in with_polarity(prompts) or polarity(prompt) > 0] or prompts[:1]
+    good = [
+        prompt for prompt in prompts if prompt not in with_polarity(prompts) or polarity(prompt) > 0
+    ] or prompts[:1]
     if len(models) < 2:
-        raise InputError(f"{models[0]} is the only model, so no mean has an interval; score another one")
+        raise InputError(
+            f"{models[0]} is the only model, so no mean has an interval; score another one"
+        )
     is_elo = study == ITEMS
-    ratings = score_files.human_ratings().set_index("item") if is_elo else lexicons.vader_ratings().set_index("word")
+    ratings = (
+        score_files.human_ratings().set_index("item")
+        if is_elo
+        else lexicons.vader_ratings().set_index("word")
+    )
     scored = {prompt: scores.shared_vocabulary(tables, prompt) for prompt in prompts}
     rewards = {prompt: human.join(scored[prompt], ratings)[0] for prompt in prompts}
     ratings = ratings.loc[rewards[prompts[0]].index]
     scores.refuse_few(ratings, fewest, "rated items")
     for table in rewards.values():
         if constant := [name for name in table if table[name].nunique() < 2]:
-            raise InputError(f"the rewards of {constant[0]} are all equal, so they rank nothing; leave it out")
-    texts = {prompt: first.attrs["metadata"].get("prompts", {}).get(prompt, prompt) for prompt in prompts}
-    people, matches = ratings["elo" if is_elo else "sentiment"], ratings["matches"] if is_elo else None
+            raise InputError(
+                f"the rewards of {constant[0]} are all equal, so they rank nothing; leave it out"
+            )
+    texts = {
+        prompt: first.attrs["metadata"].get("prompts", {}).get(prompt, prompt) for prompt in prompts
+    }
+    people, matches = (
+        ratings["elo" if is_elo else "sentiment"],
+        ratings["matches"] if is_elo else None,
+    )
     return Rated(models, prompts, good, texts, ratings, people, matches, rewards, scored)

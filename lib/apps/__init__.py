@@ -1,1 +1,3 @@
-"""Applications of the library: value cards, checks, the explorer, the course, the book and runs on clusters."""
+"""Applications of the library: value cards, checks, the explorer, the course, the book and runs
+on clusters.
+"""

@@ -21,11 +21,22 @@ from .rules import BEYOND, LEVEL, NOT_TESTABLE, Declared, Numbers
 
 NAMES = ("claim", "quantity", "prompt", "model")
 NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
-COLUMNS = [*NAMES, "paper", *NUMBERS, "p_corrected", "word", "remark", "role", "evidence", "population", "note"]
+COLUMNS = [
+    *NAMES,
+    "paper",
+    *NUMBERS,
+    "p_corrected",
+    "word",
+    "remark",
+    "role",
+    "evidence",
+    "population",
+    "note",
+]
 STATED = {"prompt": "", "model": "", "remark": "", "evidence": ""}
 STATED |= dict.fromkeys(NUMBERS)  # what an estimate may have beside its claim and quantity
-# What a number rests on: the paper's tables and figures as printed, the rewards that the authors released, or
-# rewards that a run of this project computed.
+# What a number rests on: the paper's tables and figures as printed, the rewards that the authors
+# released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
 OTHER_TEXTS = {WORDS: "other texts: 2,260 released words", ITEMS: "other texts: 7,530 items"}
 UNCORRECTED = "p, not corrected"  # a column of the scorecard of one notebook on other models
@@ -34,35 +45,50 @@ UNCORRECTED = "p, not corrected"  # a column of the scorecard of one notebook on
 def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> dict:
     """Return one estimate as `state` takes it.
 
-    of: a row, dict or dataclass with some of `estimate` (which becomes `corrected`), `ci_low, ci_high, p, n`. fields:
-    more of STATED, which come before those.
+    of: a row, dict or dataclass with some of `estimate` (which becomes `corrected`), `ci_low,
+    ci_high, p, n`. fields: more of STATED, which come before those.
     """
     given = of if of is None or hasattr(of, "keys") else vars(of)
-    numbers = [name for name in ("estimate", "ci_low", "ci_high", "p", "n") if given is not None and name in given]
+    numbers = [
+        name
+        for name in ("estimate", "ci_low", "ci_high", "p", "n")
+        if given is not None and name in given
+    ]
     taken = {"corrected" if name == "estimate" else name: given[name] for name in numbers}
     return {"claim": claim, "quantity": quantity, "prompt": prompt} | taken | fields
 
 
 def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.DataFrame:
-    """Judge a notebook's estimates, keep them for the scorecard, and return one row per sentence to show.
+    """Judge a notebook's estimates, keep them for the scorecard, and return one row per sentence to
+    show.
 
-    estimates: dicts, or a DataFrame, with `claim, quantity` and any of STATED. `as_published` is the number by the
-    authors' recipe. `corrected` is the statistic that the sentence should mean; the interval, n and p belong to it.
-    What was counted in the paper's printed tables is kept for the published scorecard as well, whatever the study.
+    estimates: dicts, or a DataFrame, with `claim, quantity` and any of STATED. `as_published` is
+    the number by the authors' recipe. `corrected` is the statistic that the sentence should mean;
+    the interval, n and p belong to it. What was counted in the paper's printed tables is kept for
+    the published scorecard as well, whatever the study.
 
-    For a published collection, p-values are corrected together with the other primary tests of the committed
-    scorecard (figures/published/claims.csv), so a word is that of the scorecard. For another collection, the rows
-    have the smallest p-value of their sentence without a correction; notebook 11 corrects them.
+    For a published collection, p-values are corrected together with the other primary tests of the
+    committed scorecard (figures/published/claims.csv), so a word is that of the scorecard. For
+    another collection, the rows have the smallest p-value of their sentence without a correction;
+    notebook 11 corrects them.
 
     InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
-    estimates = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
-    table, counted = judged(study, estimates), [one for one in estimates if one.get("evidence") == COUNTED]
+    estimates = (
+        estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
+    )
+    table, counted = (
+        judged(study, estimates),
+        [one for one in estimates if one.get("evidence") == COUNTED],
+    )
     if study.is_published:
         table = with_words(table, other_tests(published_table("claims"), set(table["claim"])))
     else:
         table = with_words(table, corrected=False)
-    for collection, rows in {study: table, PUBLISHED: with_words(judged(PUBLISHED, counted))}.items():
+    for collection, rows in {
+        study: table,
+        PUBLISHED: with_words(judged(PUBLISHED, counted)),
+    }.items():
         if collection == study or not study.is_published and len(rows):
             with replacing(collection.claims / f"{notebook}.csv") as part:
                 rows.to_csv(part, index=False)
@@ -77,22 +103,29 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
 def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
     """Return the estimates as rows with COLUMNS but without words, and what `with_words` needs.
 
-    Further columns: `said` (the quantity in words), `says` (whether the number supports the sentence; None where it
-    cannot tell), `is_opposite`, `has_texts` (whether the study holds what a test needs), `has_word` (whether the row
-    is about the paper's models).
+    Further columns: `said` (the quantity in words), `says` (whether the number supports the
+    sentence; None where it cannot tell), `is_opposite`, `has_texts` (whether the study holds what a
+    test needs), `has_word` (whether the row is about the paper's models).
     """
     rows, own = [], papers_own(study)
     for given in estimates:
         if unknown := sorted(set(given) - {"claim", "quantity", *STATED}):
-            raise InputError(f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}")
-        one = STATED | {name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value
-                        for name, value in given.items()}  # fmt: skip
+            raise InputError(
+                f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}"
+            )
+        one = STATED | {
+            name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+            for name, value in given.items()
+        }
         rows.append(one | _judged(study, one, own))
     extra = ["said", "says", "is_opposite", "has_texts", "has_word"]
     table = pd.DataFrame(rows, columns=[*COLUMNS, *extra]).astype(object)
     if (twice := table.duplicated(list(NAMES))).any():
         first = table.loc[twice].iloc[0]
-        raise InputError(f"{first['quantity']} of {first['claim']} is stated twice; give each row its own quantity")
+        raise InputError(
+            f"{first['quantity']} of {first['claim']} is stated twice; give each row its own "
+            "quantity"
+        )
     return table.assign(p_corrected=np.nan, word="", remark="")
 
 
@@ -108,7 +141,8 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
     return {
         "paper": row.printed,
         "role": row.role,
-        "said": row.said or " ".join(filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]])),
+        "said": row.said
+        or " ".join(filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]])),
         "p": rules.p_of_interval(row, ours) if one["p"] is None else one["p"],
         "evidence": one["evidence"] or (RELEASED if study.is_published else OWN_RUN),
         "population": population,
@@ -120,11 +154,15 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
     }
 
 
-def with_words(table: pd.DataFrame, others: Iterable[float] = (), corrected: bool = True) -> pd.DataFrame:
-    """Return rows of `judged` with corrected p-values, and the word and remark of each sentence; columns: COLUMNS.
+def with_words(
+    table: pd.DataFrame, others: Iterable[float] = (), corrected: bool = True
+) -> pd.DataFrame:
+    """Return rows of `judged` with corrected p-values, and the word and remark of each sentence;
+    columns: COLUMNS.
 
-    others: p-values of the primary tests of other sentences, which belong to the same correction (Benjamini and
-    Hochberg 1995). corrected: whether p-values are corrected; if not, each is compared with .05 as it is.
+    others: p-values of the primary tests of other sentences, which belong to the same correction
+    (Benjamini and Hochberg 1995). corrected: whether p-values are corrected; if not, each is
+    compared with .05 as it is.
     """
     table, tested = table.copy(), primary_tests(table)
     if corrected and tested.any():
@@ -162,12 +200,17 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
         return BEYOND, "; ".join(notes)
     if not primary["has_texts"].all():
         population = primary["population"].iloc[0]
-        other = next((text for study, text in OTHER_TEXTS.items() if study.population == population), "other texts")
+        other = next(
+            (text for study, text in OTHER_TEXTS.items() if study.population == population),
+            "other texts",
+        )
         return NOT_TESTABLE, "; ".join([other, *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
     says = [of_role[role]["says"].dropna() for role in ("primary", "scale", "also", "printed")]
-    told = [_printed_difference(row) for row in of_role["printed"].itertuples() if row.says is False]
+    told = [
+        _printed_difference(row) for row in of_role["printed"].itertuples() if row.says is False
+    ]
     return rules.word_of(*says), "; ".join([*_described(of_role), *told, *notes])
 
 
@@ -193,32 +236,44 @@ def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
 
 def _printed_difference(row) -> str:
     """Return how a printed number and ours differ; row: of the table, as a named tuple."""
-    return f"printed {row.paper}, ours {short(row.corrected if pd.isna(row.as_published) else row.as_published)}"
+    return (
+        f"printed {row.paper}, ours "
+        f"{short(row.corrected if pd.isna(row.as_published) else row.as_published)}"
+    )
 
 
 def papers_own(study: Collection) -> Set[str]:
-    """Return what of the paper's own data a collection holds: its models, vocabulary, items; nothing for others."""
+    """Return what of the paper's own data a collection holds: its models, vocabulary, items;
+    nothing for others.
+    """
     texts = {ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")
     return frozenset({"models", texts}) if study.holds_papers_models else frozenset()
 
 
 def gather(collection: Collection) -> pd.DataFrame:
-    """Return the rows of every sentence, in the paper's order, that notebooks kept for this collection.
+    """Return the rows of every sentence, in the paper's order, that notebooks kept for this
+    collection.
 
-    `published` gathers all published collections; a sentence has the rows of the first that can test it. What was
-    counted in printed tables stays as it is committed until a notebook counts it again. The primary tests of all
-    sentences are corrected together. A sentence without rows is not testable here, and its remark says what it needs.
-    InputError if no notebook kept any row.
+    `published` gathers all published collections; a sentence has the rows of the first that can
+    test it. What was counted in printed tables stays as it is committed until a notebook counts it
+    again. The primary tests of all sentences are corrected together. A sentence without rows is not
+    testable here, and its remark says what it needs. InputError if no notebook kept any row.
     """
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
-    kept = [(part, table) for part in parts for path in sorted(part.claims.glob("*.csv"))
-            if len(table := read_claims(path))]  # fmt: skip
+    kept = [
+        (part, table)
+        for part in parts
+        for path in sorted(part.claims.glob("*.csv"))
+        if len(table := read_claims(path))
+    ]
     if kept and collection == PUBLISHED and len(committed := published_table("claims")):
         counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
         kept.append((PUBLISHED, committed[committed["claim"].isin(counted)]))
     if not kept:
         target = "published" if collection.is_published else "reproduce"
-        raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {target}")
+        raise InputError(
+            f"no claims for collection '{collection}' yet; run the notebooks: make {target}"
+        )
     chosen: dict[str, pd.DataFrame] = {}
     for part, table in kept:
         done = [claim for claim, rows in chosen.items() if _can_be_tested(rows)]
@@ -229,8 +284,13 @@ def gather(collection: Collection) -> pd.DataFrame:
     words = with_words(pd.concat(chosen.values(), ignore_index=True))
     absent = listed()[listed()["section"] != BEYOND].drop(index=list(chosen), errors="ignore")
     word = NOT_TESTABLE if collection.is_published else ""
-    blank = [{"claim": claim, "word": word, "remark": f"needs {needs}"} for claim, needs in absent["needs"].items()]
-    everything = pd.concat([words.astype(object), pd.DataFrame(blank, columns=COLUMNS).astype(object)])
+    blank = [
+        {"claim": claim, "word": word, "remark": f"needs {needs}"}
+        for claim, needs in absent["needs"].items()
+    ]
+    everything = pd.concat(
+        [words.astype(object), pd.DataFrame(blank, columns=COLUMNS).astype(object)]
+    )
     order = {claim: place for place, claim in enumerate(listed().index)}
     everything = everything.sort_values("claim", key=lambda claim: claim.map(order), kind="stable")
     numbers = [*NUMBERS, "p_corrected"]
@@ -245,51 +305,71 @@ def as_estimates(table: pd.DataFrame) -> list[dict]:
 
 
 def _can_be_tested(rows: pd.DataFrame) -> bool:
-    """Return whether a sentence with these rows of `judged` gets another word than `not testable here`."""
+    """Return whether a sentence with these rows of `judged` gets another word than `not testable
+    here`.
+    """
     primary = rows[rows["role"] == "primary"]
     return bool(primary["has_texts"].all() and primary["says"].notna().any())
 
 
 def read_claims(path) -> pd.DataFrame:
-    """Return a table of claims as it was written. InputError names a file that is none, and how to have it again."""
+    """Return a table of claims as it was written. InputError names a file that is none, and how
+    to have it again.
+    """
     numbers = [*NUMBERS, "p_corrected"]
     try:
-        table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(numbers, ""),
-                            dtype=dict.fromkeys(set(COLUMNS) - set(numbers), str))[COLUMNS]  # fmt: skip
+        table = pd.read_csv(
+            path,
+            keep_default_na=False,
+            na_values=dict.fromkeys(numbers, ""),
+            dtype=dict.fromkeys(set(COLUMNS) - set(numbers), str),
+        )[COLUMNS]
         return table.astype(dict.fromkeys(numbers, float))
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} holds no claims; to have them written again, run: make published") from error
+        raise InputError(
+            f"{path} holds no claims; to have them written again, run: make published"
+        ) from error
 
 
 def scorecard(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per sentence: what it says, the paper's number, both of ours, one word and a remark.
+    """Return one row per sentence: what it says, the paper's number, both of ours, one word and a
+    remark.
 
-    table: of `judged` or `gather`. Index: claim. A sentence shows its first primary quantity; the paper's number is
-    that of its first quantity that has one. Where nothing is remarked, the remark says what the number is.
+    table: of `judged` or `gather`. Index: claim. A sentence shows its first primary quantity; the
+    paper's number is that of its first quantity that has one. Where nothing is remarked, the remark
+    says what the number is.
     """
     rows = {}
     for claim, of_claim in table.groupby("claim", sort=False):
-        ordered = of_claim.sort_values("role", key=lambda role: role.map({"primary": 0, "printed": 1}).fillna(2),
-                                       kind="stable")  # fmt: skip
+        ordered = of_claim.sort_values(
+            "role", key=lambda role: role.map({"primary": 0, "printed": 1}).fillna(2), kind="stable"
+        )
         first, with_print = ordered.iloc[0], ordered[ordered["paper"].fillna("") != ""]
         recipe = with_print.iloc[0] if len(with_print) else first
         rows[claim] = {
             "sentence": listed()["says"][claim],
             "paper": str(recipe["paper"]) if len(with_print) else "",
-            "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else _of_all(recipe, recipe["as_published"]),
+            "by the paper's recipe": ""
+            if pd.isna(recipe["as_published"])
+            else _of_all(recipe, recipe["as_published"]),
             "corrected": "" if pd.isna(first["corrected"]) else _of_all(first, number_text(first)),
             "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
             "evidence": first["evidence"] if first["word"] != NOT_TESTABLE else "",
             "word": first["word"],
-            "remark": first["remark"] or (declared(*first[list(NAMES)]).said if first["quantity"] else ""),
-        }  # fmt: skip
+            "remark": first["remark"]
+            or (declared(*first[list(NAMES)]).said if first["quantity"] else ""),
+        }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
 
 
 def _of_all(row: pd.Series, number: float | str) -> str:
-    """Return a number as text; a count of models, lists or cells with how many there are, `8 of 10`."""
+    """Return a number as text; a count of models, lists or cells with how many there are, `8 of
+    10`.
+    """
     text = number if isinstance(number, str) else short(number)
-    is_count = row["quantity"] and declared(*row[list(NAMES)]).rule in rules.COUNTS and pd.notna(row["n"])
+    is_count = (
+        row["quantity"] and declared(*row[list(NAMES)]).rule in rules.COUNTS and pd.notna(row["n"])
+    )
     return f"{text} of {row['n']:.0f}" if is_count else text
 
 
@@ -299,7 +379,9 @@ def number_text(row: pd.Series) -> str:
     if pd.isna(number):
         return ""
     has_interval = row["ci_low"] < row["ci_high"]  # a count of all there is has none
-    return short(number) + (f" [{short(row['ci_low'])}, {short(row['ci_high'])}]" if has_interval else "")
+    return short(number) + (
+        f" [{short(row['ci_low'])}, {short(row['ci_high'])}]" if has_interval else ""
+    )
 
 
 def short(number: float) -> str:
@@ -326,23 +408,35 @@ def _declared() -> tuple[Declared, ...]:
 
 
 def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
-    """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does not."""
+    """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does
+    not.
+    """
     for row in _declared():
         is_named = (row.claim, row.quantity) == (claim, quantity) and claim in sections()
-        if is_named and (not row.prompt or prompt in row.prompt.split()) and row.model in ("", model):
+        if (
+            is_named
+            and (not row.prompt or prompt in row.prompt.split())
+            and row.model in ("", model)
+        ):
             return row
     name = " ".join(filter(None, [quantity, prompt, model]))
-    raise InputError(f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and claims.csv")
+    raise InputError(
+        f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and claims.csv"
+    )
 
 
 def method_check(*claims: str) -> pd.DataFrame:
-    """Return what planted models say about the estimators of these sentences (data/calibration/method.csv)."""
+    """Return what planted models say about the estimators of these sentences
+    (data/calibration/method.csv).
+    """
     table = pd.read_csv(DATA / "calibration" / "method.csv", keep_default_na=False, na_values="")
     return table[table["claim"].isin(claims)].set_index("claim")
 
 
 def paper_table(name: str) -> pd.DataFrame:
-    """Return a table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay strings."""
+    """Return a table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay
+    strings.
+    """
     path = DATA / "paper" / f"{name}.csv"
     if not path.is_file():
         tables = ", ".join(sorted(table.stem for table in path.parent.glob("*.csv")))
@@ -351,6 +445,8 @@ def paper_table(name: str) -> pd.DataFrame:
 
 
 def published_table(name: str) -> pd.DataFrame:
-    """Return the committed claims of the published scores, figures/published/<name>.csv; empty if there is no file."""
+    """Return the committed claims of the published scores, figures/published/<name>.csv; empty
+    if there is no file.
+    """
     path = PUBLISHED.figures / f"{name}.csv"
     return read_claims(path) if path.is_file() else pd.DataFrame()

@@ -1,4 +1,5 @@
-"""The rules that judge a number of ours: data/paper/numbers.csv names one for each quantity, RULES looks it up.
+"""The rules that judge a number of ours: data/paper/numbers.csv names one for each quantity, RULES
+looks it up.
 
 data/paper/README.md lists when rules were declared and changed.
 """
@@ -15,13 +16,16 @@ MEANINGS = {
     "partly": "some of these numbers support it. Another quantity, scale or wording of the prompt "
     "does not, and the remark says which.",
     "not shown": "no number that the sentence rests on supports it. For an effect, this means that "
-    "the interval does not lie wholly on the paper's side. If it lies wholly on the other side, the "
-    "remark says so first.",
-    "number only": "the printed number comes out by the authors' recipe, but a valid test does not show the effect.",
-    "not testable here": "a test needs texts, models or data that we do not have. The remark says which.",
+    "the interval does not lie wholly on the paper's side. If it lies wholly on the other side, "
+    "the remark says so first.",
+    "number only": "the printed number comes out by the authors' recipe, but a valid test does not "
+    "show the effect.",
+    "not testable here": "a test needs texts, models or data that we do not have. The remark says "
+    "which.",
 }
 HOLDS, PARTLY, NOT_SHOWN, NUMBER_ONLY, NOT_TESTABLE = WORDS = tuple(MEANINGS)
-BEYOND = "beyond the paper"  # in place of a word: a question of ours that no sentence of the paper asks
+# in place of a word: a question of ours that no sentence of the paper asks
+BEYOND = "beyond the paper"
 # What a quantity is to its sentence; docs/published.md says how each role enters the word.
 ROLES = {
     "primary": "the quantity that the sentence is about",
@@ -36,7 +40,9 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Declared:
-    """A row of data/paper/numbers.csv: what the paper prints of a quantity, and how ours is judged."""
+    """A row of data/paper/numbers.csv: what the paper prints of a quantity, and how ours is
+    judged.
+    """
 
     claim: str
     quantity: str
@@ -54,7 +60,9 @@ class Declared:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Hold one estimate: by the published recipe, corrected, its 95% interval, and n; None or NaN where absent."""
+    """Hold one estimate: by the published recipe, corrected, its 95% interval, and n; None or
+    NaN where absent.
+    """
 
     as_published: float | None = None
     corrected: float | None = None
@@ -75,7 +83,9 @@ class Numbers:
 
     @property
     def recipe(self) -> float | None:
-        """Return the number by the published recipe, or the corrected one where the recipe is the same."""
+        """Return the number by the published recipe, or the corrected one where the recipe is
+        the same.
+        """
         number = self.corrected if pd.isna(self.as_published) else self.as_published
         return None if pd.isna(number) else number
 
@@ -98,12 +108,14 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     # The whole interval lies above (below) the limit; without an interval, the number does.
     "above": lambda row, ours: bool((ours.ci_low if ours.has_interval else ours.main) > row.limit),
     "below": lambda row, ours: bool((ours.ci_high if ours.has_interval else ours.main) < row.limit),
-    # A count or share of all there is lies at the limit or above it, at it or below it, above it, below it.
+    # A count or share of all there is lies at the limit or above it, at it or below it, above it,
+    # below it.
     "at least": lambda row, ours: bool(ours.main >= row.limit),
     "at most": lambda row, ours: bool(ours.main <= row.limit),
     "more than": lambda row, ours: bool(ours.main > row.limit),
     "less than": lambda row, ours: bool(ours.main < row.limit),
-    # A count of models by the paper's recipe equals the printed one; a count is all, more than half, or at most half.
+    # A count of models by the paper's recipe equals the printed one; a count is all, more than
+    # half, or at most half.
     "count": lambda row, ours: bool(ours.recipe == float(row.printed)),
     "all": lambda row, ours: bool(ours.main == ours.n),
     "most": lambda row, ours: bool(ours.main > ours.n / 2),
@@ -114,12 +126,16 @@ COUNTS = ("count", "all", "most", "at most half")  # rules about how many of n
 
 
 def judge(row: Declared, ours: Numbers) -> bool | None:
-    """Return whether our number says what the paper's sentence says; None where no number was computed."""
+    """Return whether our number says what the paper's sentence says; None where no number was
+    computed.
+    """
     return None if ours.main is None or not row.rule else RULES[row.rule](row, ours)
 
 
 def is_opposite(row: Declared, ours: Numbers) -> bool:
-    """Return whether an interval lies wholly on the other side of the limit than the sentence says."""
+    """Return whether an interval lies wholly on the other side of the limit than the sentence
+    says.
+    """
     if row.rule == "above":
         return ours.has_interval and ours.ci_high < row.limit
     return row.rule == "below" and ours.has_interval and ours.ci_low > row.limit
@@ -136,10 +152,12 @@ def count_of_models(count: int, n: int) -> dict[str, float]:
 
 
 def p_of_interval(row: Declared, ours: Numbers) -> float | None:
-    """Return the two-sided p that a 95% interval implies against the limit of its rule; None without such a limit.
+    """Return the two-sided p that a 95% interval implies against the limit of its rule; None
+    without such a limit.
 
-    Any estimate is taken as normal, with an interval 2 x 1.96 standard errors wide (Altman and Bland 2011, BMJ 343,
-    d2304). A count of models that has an interval is compared with half of them by the exact binomial test.
+    Any estimate is taken as normal, with an interval 2 x 1.96 standard errors wide (Altman and
+    Bland 2011, BMJ 343, d2304). A count of models that has an interval is compared with half of
+    them by the exact binomial test.
     """
     if not ours.has_interval or ours.main is None:
         return None
@@ -157,10 +175,11 @@ def word_of(
     also: Iterable[bool] = (),
     printed: Iterable[bool] = (),
 ) -> str:
-    """Return the word of a sentence that can be tested, from whether its numbers of each role support it.
+    """Return the word of a sentence that can be tested, from whether its numbers of each role
+    support it.
 
-    Scales count alike: one that supports the sentence makes it `partly`, as a primary quantity does. Other wordings
-    and printed numbers can only weaken `holds`.
+    Scales count alike: one that supports the sentence makes it `partly`, as a primary quantity
+    does. Other wordings and printed numbers can only weaken `holds`.
     """
     primary, also, printed = list(primary), list(also), list(printed)
     decisive = [*primary, *scale]

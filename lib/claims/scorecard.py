@@ -10,11 +10,26 @@ from . import claims
 from .rules import BEYOND, HOLDS, LEVEL, NOT_SHOWN, NOT_TESTABLE, PARTLY, WORDS
 
 # Corrections for many tests: name -> its name in statsmodels. The first decides the words.
-CORRECTIONS = {"Benjamini and Hochberg": "fdr_bh", "Benjamini and Yekutieli": "fdr_by", "Holm": "holm"}
+CORRECTIONS = {
+    "Benjamini and Hochberg": "fdr_bh",
+    "Benjamini and Yekutieli": "fdr_by",
+    "Holm": "holm",
+}
 
 # A number in a text: {claim/quantity/prompt/model:format}
 NAMED = re.compile(r"\{([\w.]+)/(\w+)(?:/([^/:}]*))?(?:/([^/:}]*))?(?::(%|of|th))?\}")
-ORDINALS = ["zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
+ORDINALS = [
+    "zeroth",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+]
 
 
 def counts(gathered: pd.DataFrame) -> pd.Series:
@@ -37,27 +52,40 @@ def counts_by_evidence(gathered: pd.DataFrame) -> pd.DataFrame:
 
 
 def corrections(gathered: pd.DataFrame, level: float = LEVEL) -> pd.Series:
-    """Return how many primary tests of the paper's sentences each correction keeps, and how many there are."""
+    """Return how many primary tests of the paper's sentences each correction keeps, and how many
+    there are.
+    """
     p = gathered.loc[claims.primary_tests(gathered), "p"].astype(float)
     kept = {name: int(multipletests(p, level, how)[0].sum()) for name, how in CORRECTIONS.items()}
     return pd.Series({"no correction": len(p)} | kept)
 
 
 def statements(gathered: pd.DataFrame) -> pd.DataFrame:
-    """Return the paper in eight statements (data/paper/statements.csv) with our word and a sentence of numbers.
+    """Return the paper in eight statements (data/paper/statements.csv) with our word and a sentence
+    of numbers.
 
-    Columns: `statement`, `word`, `sentence` (filled in), `picture` (relative to figures/), `notebooks`.
+    Columns: `statement`, `word`, `sentence` (filled in), `picture` (relative to figures/),
+    `notebooks`.
     """
     rows = []
     for row in claims.paper_table("statements").itertuples():
-        words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates("claim")["word"]
+        words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates("claim")[
+            "word"
+        ]
         # Sentences that cannot be tested here are left out where another one can.
         told = set(words) - {NOT_TESTABLE}
         if len(told) > 1:
             told = {PARTLY if told & {HOLDS, PARTLY} else NOT_SHOWN}
         word = told.pop() if told else NOT_TESTABLE
         found = {"word": word, "sentence": filled(row.sentence, gathered)}
-        rows.append({"statement": row.statement, **found, "picture": row.picture, "notebooks": row.notebooks})
+        rows.append(
+            {
+                "statement": row.statement,
+                **found,
+                "picture": row.picture,
+                "notebooks": row.notebooks,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -66,15 +94,18 @@ def counted(gathered: pd.DataFrame) -> str:
     words, holds = counts(gathered), counts_by_evidence(gathered).loc[HOLDS]
     evidence = " and ".join(f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name])
     others = ", ".join(f"{n} {word}" for word, n in words.items() if word != HOLDS and n)
-    return f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold ({evidence}). The others: {others}."
+    return (
+        f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold ({evidence}). The "
+        f"others: {others}."
+    )
 
 
 def filled(text: str, gathered: pd.DataFrame) -> str:
     """Return a text in which each name of a number is replaced by the number and its 95% interval.
 
-    A name is `{claim/quantity/prompt/model:format}`; prompt, model and format may be left out. Formats: `%` for a
-    percentage, `of` for a count with how many there are, `th` for a place, such as third. Raise InputError for a number
-    that no notebook stated.
+    A name is `{claim/quantity/prompt/model:format}`; prompt, model and format may be left out.
+    Formats: `%` for a percentage, `of` for a count with how many there are, `th` for a place, such
+    as third. Raise InputError for a number that no notebook stated.
     """
 
     def number(match: re.Match) -> str:
@@ -90,7 +121,9 @@ def filled(text: str, gathered: pd.DataFrame) -> str:
 
 
 def _formatted(row: pd.Series, how: str) -> str:
-    """Return a number of the scorecard in one of the formats of `filled`, with at most three decimals."""
+    """Return a number of the scorecard in one of the formats of `filled`, with at most three
+    decimals.
+    """
     value = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
     if how == "of":
         return f"{value:.0f} of {row['n']:.0f}"

@@ -1,4 +1,5 @@
-"""How rewards follow the frequency of words, with and without their sentiment held constant (section 3.3).
+"""How rewards follow the frequency of words, with and without their sentiment held constant
+(section 3.3).
 
 Observations are as in lib.framing.effects, with the columns `frequency` or `log_frequency`.
 """
@@ -17,7 +18,8 @@ CONTROLS = {
 
 
 def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
-    """Return the observations with log_frequency, the log of `frequency` (per million words) to this base.
+    """Return the observations with log_frequency, the log of `frequency` (per million words) to
+    this base.
 
     With base 10, a slope is the reward per tenfold frequency. Words of frequency zero are left out.
     """
@@ -28,8 +30,8 @@ def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
 def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     """Return the predictors of a regression, log_frequency first: one row per observation.
 
-    `control`: "none", "sentiment" (a straight line as in the paper) or "bent" (a slope for each sign and a step between
-    them).
+    `control`: "none", "sentiment" (a straight line as in the paper) or "bent" (a slope for each
+    sign and a step between them).
     """
     if control == "bent":
         sentiment = rows["sentiment"]
@@ -39,13 +41,19 @@ def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
 
 
 def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
-    """Return effects.slopes() of reward on log frequency, as in Fig 3D, with control as in predictors()."""
+    """Return effects.slopes() of reward on log frequency, as in Fig 3D, with control as in
+    predictors().
+    """
     columns = predictors(rows, control)
     fits = effects.slopes(rows.assign(**columns), list(columns))
-    return fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
+    return (
+        fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
+    )
 
 
 def measured(rows: pd.DataFrame, control: str = "none") -> dict[str, Measured]:
-    """Return prompt -> the slope of each model on log frequency, with control as in predictors()."""
+    """Return prompt -> the slope of each model on log frequency, with control as in
+    predictors().
+    """
     columns = predictors(rows, control)
     return effects.measured(rows.assign(**columns), effects.whole_slope, list(columns))

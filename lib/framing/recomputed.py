@@ -1,9 +1,10 @@
 """The paper's figures and tables of section 3, and the same numbers computed by its own recipe.
 
-The `..._cells` functions work on whole vocabularies. Each returns cells (see lib.claims.cells): the printed number, the
-number by the authors' recipe and the corrected number. The recipe joins words to tokens as the authors do and takes raw
-rewards. The correction keeps one row per word. Some marks of Fig 3C are hidden behind others. So each slope in
-data/paper/fig3c_slopes.csv has a halfwidth of reading.
+The `..._cells` functions work on whole vocabularies. Each returns cells (see lib.claims.cells): the
+printed number, the number by the authors' recipe and the corrected number. The recipe joins words
+to tokens as the authors do and takes raw rewards. The correction keeps one row per word. Some marks
+of Fig 3C are hidden behind others. So each slope in data/paper/fig3c_slopes.csv has a halfwidth of
+reading.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,62 +24,97 @@ PAPER, HERE = "paper", "these models"  # the names of sources in tables and char
 
 
 def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
-    """Return the slopes of a figure of the paper and of these models, with the column source, for draw_sources.
+    """Return the slopes of a figure of the paper and of these models, with the column source, for
+    draw_sources.
 
-    `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `ours`: columns `prompt, model,
-    slope, ci_low, ci_high` and others. Only prompts of ours are shown, in their order; models are in the paper's order.
+    `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `ours`: columns
+    `prompt, model, slope, ci_low, ci_high` and others. Only prompts of ours are shown, in their
+    order; models are in the paper's order.
     """
     paper = paper_table(figure)
-    paper = paper.assign(ci_low=paper["slope"] - paper["halfwidth"], ci_high=paper["slope"] + paper["halfwidth"])
-    order = {name: place for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))}
+    paper = paper.assign(
+        ci_low=paper["slope"] - paper["halfwidth"], ci_high=paper["slope"] + paper["halfwidth"]
+    )
+    order = {
+        name: place for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))
+    }
     rows = pd.concat([paper.assign(source=PAPER), ours.assign(source=HERE)])
-    rows = rows.sort_values("model", key=lambda names: names.map(order), kind="stable").set_index("prompt")
+    rows = rows.sort_values("model", key=lambda names: names.map(order), kind="stable").set_index(
+        "prompt"
+    )
     return rows.loc[list(ours["prompt"].unique())].reset_index()
 
 
-# --- cells of whole vocabularies ----------------------------------------------------------------------------------
+# --- cells of whole vocabularies
+# ----------------------------------------------------------------------------------
 
 
-def slope_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its halfwidth of reading."""
+def slope_cells(
+    tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its
+    halfwidth of reading.
+    """
     printed = paper_table("fig3c_slopes") if printed is None else printed
     fits = {}
     for how in lexicons.HOW:
-        joined = {name: lexicons.join(table, lexicons.load("afinn"), how) for name, table in tables.items()}
+        joined = {
+            name: lexicons.join(table, lexicons.load("afinn"), how)
+            for name, table in tables.items()
+        }
         fits[how] = effects.slopes_by_sign(effects.observations(joined, ASKED))
     return _slope_cells(printed, fits, ["prompt", "sign"])
 
 
-def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the cells of Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held constant."""
+def frequency_cells(
+    tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return the cells of Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held
+    constant.
+    """
     printed = paper_table("fig3d_slopes") if printed is None else printed
     known, held, fits = lexicons.load("bnc"), lexicons.load("afinn"), {}
     for how in lexicons.HOW:
-        joined = {name: lexicons.join(table, known, how, control=held) for name, table in tables.items()}
+        joined = {
+            name: lexicons.join(table, known, how, control=held) for name, table in tables.items()
+        }
         rows = effects.observations(joined, ASKED, ["frequency", "sentiment"])
         fits[how] = frequency.frequency_slopes(frequency.log_frequency(rows), "sentiment")
     return _slope_cells(printed, fits, ["prompt"])
 
 
-def combined_cells(tables: Mapping[str, pd.DataFrame], table: str, printed: pd.DataFrame | None = None) -> pd.DataFrame:
+def combined_cells(
+    tables: Mapping[str, pd.DataFrame], table: str, printed: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Return the cells of Table A8 or A9: the top and bottom 20 of the texts that all models share.
 
-    As published, texts of several ids are left out. Corrected, texts are trimmed. `printed`: as cells.printed_lists.
+    As published, texts of several ids are left out. Corrected, texts are trimmed. `printed`: as
+    cells.printed_lists.
     """
     printed = cells.printed_lists(table) if printed is None else printed
     combined = {name: both_and_either(own, "best", "worst") for name, own in tables.items()}
-    shared = [scores.shared_vocabulary(combined, COMBINED[table], trim=trim) for trim in (False, True)]
+    shared = [
+        scores.shared_vocabulary(combined, COMBINED[table], trim=trim) for trim in (False, True)
+    ]
     return cells.compare_lists(printed, *({name: own[name] for name in own} for own in shared))
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the cells of Fig 3C and Tables A8 and A9, by name."""
-    return {"Fig 3C": slope_cells(tables)} | {f"Table {name}": combined_cells(tables, name) for name in COMBINED}
+    return {"Fig 3C": slope_cells(tables)} | {
+        f"Table {name}": combined_cells(tables, name) for name in COMBINED
+    }
 
 
-def _slope_cells(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], index: Sequence[str]) -> pd.DataFrame:
-    """Return the cells of the slopes of a figure: a row per prompt (and sign), a column per model."""
-    paper, *ours = (rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values()))
+def _slope_cells(
+    printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], index: Sequence[str]
+) -> pd.DataFrame:
+    """Return the cells of the slopes of a figure: a row per prompt (and sign), a column per
+    model.
+    """
+    paper, *ours = (
+        rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values())
+    )
     compared = cells.compare_cells(paper, *ours)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)
     within = cells.compare_cells(halfwidths, halfwidths)["paper"].astype(float)

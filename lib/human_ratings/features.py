@@ -19,13 +19,27 @@ class States(Head):
 
 
 def with_head(base: LanguageModel, head: Head) -> RewardModel:
-    """Return the reward model of this base and head, read where transformers' classes for decoders read."""
+    """Return the reward model of this base and head, read where transformers' classes for
+    decoders read.
+    """
     return RewardModel(
-        base.name, base.nickname, base.hub_id, base.revision, "linear", base.dtype, base.attention, base.device,
-        base.tokenizer, base.model.base_model, head, "last_not_pad",
-    )  # fmt: skip
+        base.name,
+        base.nickname,
+        base.hub_id,
+        base.revision,
+        "linear",
+        base.dtype,
+        base.attention,
+        base.device,
+        base.tokenizer,
+        base.model.base_model,
+        head,
+        "last_not_pad",
+    )
 
 
 def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
-    """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt is read once."""
+    """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt
+    is read once.
+    """
     return torch.from_numpy(score_replies(with_head(base, States()), prompt, replies))

@@ -1,4 +1,6 @@
-"""Heads of resampled words: how much a reward depends on which rated words a reward model was trained with."""
+"""Heads of resampled words: how much a reward depends on which rated words a reward model was
+trained with.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -17,14 +19,17 @@ UNRATED = DATA / "human_ratings" / "unrated.csv"  # words that nobody rated: kin
 
 
 def unrated_words() -> pd.DataFrame:
-    """Return words that no lexicon of ours rates, not even by their stem: kind, word. Groups are plural nouns."""
+    """Return words that no lexicon of ours rates, not even by their stem: kind, word. Groups are
+    plural nouns.
+    """
     return pd.read_csv(UNRATED)
 
 
 def training_data(
     model: LanguageModel, without: Collection[str] = (), seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
-    """Return states, ratings and stems of the words that heads are trained on, as training.training_data gives them.
+    """Return states, ratings and stems of the words that heads are trained on, as
+    training.training_data gives them.
 
     without: stems of words that are left out.
     """
@@ -34,11 +39,18 @@ def training_data(
 
 
 def train_heads(
-    states: torch.Tensor, ratings: torch.Tensor, stems: np.ndarray, *, linear: bool = False, count: int = HEADS
+    states: torch.Tensor,
+    ratings: torch.Tensor,
+    stems: np.ndarray,
+    *,
+    linear: bool = False,
+    count: int = HEADS,
 ) -> list[Head]:
-    """Return heads like V-Smol's, each trained on stems of rated words that were drawn with replacement.
+    """Return heads like V-Smol's, each trained on stems of rated words that were drawn with
+    replacement.
 
-    linear: one linear layer instead, trained after the first prompt alone, because it can hardly turn a sign.
+    linear: one linear layer instead, trained after the first prompt alone, because it can hardly
+    turn a sign.
     """
     if linear:
         states, ratings, stems = states[:1], ratings[:1], stems[:1]
@@ -46,7 +58,8 @@ def train_heads(
     rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
     heads = []
     for number in range(count):
-        rows = torch.from_numpy(np.stack([draw_stems(rows, rng) for rows in rows_of]))  # (prompts, replies)
+        # (prompts, replies)
+        rows = torch.from_numpy(np.stack([draw_stems(rows, rng) for rows in rows_of]))
         drawn = states.gather(1, rows[..., None].expand(-1, -1, states.shape[-1]))
         heads.append(training.fit(drawn, ratings.gather(1, rows), units, seed=number))
     return heads
@@ -65,13 +78,20 @@ def draw_stems(rows_of: dict[str, np.ndarray], rng: np.random.Generator) -> np.n
 def rewards_by_heads(
     model: LanguageModel, heads: Sequence[Head], texts: Sequence[str], prompt: str = "greatest"
 ) -> pd.DataFrame:
-    """Return the reward of each text by each head, texts x heads, as replies to one of the paper's prompts.
+    """Return the reward of each text by each head, texts x heads, as replies to one of the paper's
+    prompts.
 
-    The unit is the standard deviation of the head's rewards of held-out rated words, and zero is their mean.
+    The unit is the standard deviation of the head's rewards of held-out rated words, and zero is
+    their mean.
     """
-    replies, asked = words.replies_of(words.rated_words(), model.tokenizer), read_prompts(prompt)[prompt]
+    replies, asked = (
+        words.replies_of(words.rated_words(), model.tokenizer),
+        read_prompts(prompt)[prompt],
+    )
     held_out = replies[replies["held_out"]].sample(training.ASKED, random_state=0)
-    states, of_rated = (features.hidden_states(model, asked, list(some)) for some in (texts, held_out["reply"]))
+    states, of_rated = (
+        features.hidden_states(model, asked, list(some)) for some in (texts, held_out["reply"])
+    )
     rewards = {}
     for number, head in enumerate(heads):
         rated = head(of_rated)
@@ -80,6 +100,8 @@ def rewards_by_heads(
 
 
 def with_interval(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean over heads and the middle 95% of them, for values rows x heads: estimate, ci_low, ci_high."""
+    """Return the mean over heads and the middle 95% of them, for values rows x heads: estimate,
+    ci_low, ci_high.
+    """
     low, high = (values.quantile(share, axis=1) for share in (0.025, 0.975))
     return pd.DataFrame({"estimate": values.mean(axis=1), "ci_low": low, "ci_high": high})

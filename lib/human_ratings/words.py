@@ -1,6 +1,7 @@
 """Words that people rated, and how they become replies: a third of them is held out, by stem.
 
-VADER (Hutto and Gilbert 2014) gives ten people's ratings of each word, AFINN (Nielsen 2011) those of one person.
+VADER (Hutto and Gilbert 2014) gives ten people's ratings of each word, AFINN (Nielsen 2011) those
+of one person.
 """
 
 import zlib
@@ -17,10 +18,12 @@ HELD_OUT = 3  # one stem of so many
 
 
 def is_held_out(words: Iterable[str]) -> np.ndarray:
-    """Return whether V-Smol's training leaves out each word, (words,) bool: a third of all stems of English words.
+    """Return whether V-Smol's training leaves out each word, (words,) bool: a third of all stems of
+    English words.
 
-    It depends on the word's stem alone, so `joy` is held out exactly if `joyful` is, and any list of words can be
-    asked about. What is measured with VADER's ratings must use held-out words only, because the others are labels.
+    It depends on the word's stem alone, so `joy` is held out exactly if `joyful` is, and any list
+    of words can be asked about. What is measured with VADER's ratings must use held-out words only,
+    because the others are labels.
     """
     numbers = [zlib.crc32(stem.encode()) for stem in stems(words)]
     return np.array(numbers, dtype=np.int64) % HELD_OUT == 0
@@ -34,7 +37,8 @@ def stems(words: Iterable[str]) -> list[str]:
 def rated_words(lexicon: str = "vader") -> pd.DataFrame:
     """Return rated words in small letters: word, sentiment, spread, stem, held_out.
 
-    sentiment: the mean rating, about -4 to 4. spread: the standard deviation over VADER's ten raters; NaN for others.
+    sentiment: the mean rating, about -4 to 4. spread: the standard deviation over VADER's ten
+    raters; NaN for others.
     """
     if lexicon == "vader":
         words = lexicons.vader_ratings()
@@ -42,13 +46,17 @@ def rated_words(lexicon: str = "vader") -> pd.DataFrame:
     else:
         words = lexicons.load(lexicon).corrected.assign(spread=np.nan)
     words = words.loc[words["word"].str.fullmatch("[a-z]+"), ["word", "sentiment", "spread"]]
-    return words.assign(stem=stems(words["word"]), held_out=is_held_out(words["word"])).reset_index(drop=True)
+    return words.assign(stem=stems(words["word"]), held_out=is_held_out(words["word"])).reset_index(
+        drop=True
+    )
 
 
 def replies_of(words: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Return a row for each form of a rated word that is one token: the columns of `words`, and `reply`.
+    """Return a row for each form of a rated word that is one token: the columns of `words`, and
+    `reply`.
 
-    The forms are the word alone and after a blank, as tokens of a vocabulary are. Longer words are left out.
+    The forms are the word alone and after a blank, as tokens of a vocabulary are. Longer words are
+    left out.
     """
     forms = [words.assign(reply=blank + words["word"]) for blank in (" ", "")]
     rows = pd.concat(forms, ignore_index=True)

@@ -1,4 +1,5 @@
-"""What a language model would say after training on a reward: exact answers for replies of one token.
+"""What a language model would say after training on a reward: exact answers for replies of one
+token.
 
 Both policies are compared at the same distance from the reference, KL(q || p) in nats.
 """
@@ -17,33 +18,39 @@ from ..tables import lexicons
 
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # nats
 Kinds = Mapping[str, Callable[[str], bool]]  # group of texts -> whether a text belongs to it
-NEAREST, FARTHEST = -30.0, 60.0  # natural logarithms of the strengths among which a policy is sought
+# natural logarithms of the strengths among which a policy is sought
+NEAREST, FARTHEST = -30.0, 60.0
 
-# --- policies: (log reference, reward, strength) -> log policy, each (replies,); strength 0 is the reference ---------
+# --- policies: (log reference, reward, strength) -> log policy, each (replies,); strength 0 is the
+# reference ---------
 
 
 def optimum(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
-    """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per unit of reward.
+    """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per
+    unit of reward.
 
-    With a KL penalty of weight beta, q(y) = p(y) exp(r(y) / beta) / Z is optimal (Korbak, Perez and Buckley 2022, arXiv
-    2205.11275; Rafailov et al. 2023, arXiv 2305.18290). For replies of one token Z is a sum over the vocabulary.
+    With a KL penalty of weight beta, q(y) = p(y) exp(r(y) / beta) / Z is optimal (Korbak, Perez and
+    Buckley 2022, arXiv 2205.11275; Rafailov et al. 2023, arXiv 2305.18290). For replies of one
+    token Z is a sum over the vocabulary.
     """
     tilted = log_reference + strength * (reward - reward.max())
     return tilted - logsumexp(tilted)
 
 
 def best_of(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
-    """Return the log-probabilities of the best of n = 1 + strength draws from the reference, (replies,).
+    """Return the log-probabilities of the best of n = 1 + strength draws from the reference,
+    (replies,).
 
-    The best of n has reward r with probability F(r)^n - F(r-)^n, where F is the distribution of the reward of one draw.
-    Replies of equal reward share it as the reference does. n need not be whole.
+    The best of n has reward r with probability F(r)^n - F(r-)^n, where F is the distribution of the
+    reward of one draw. Replies of equal reward share it as the reference does. n need not be whole.
     """
     levels, level = np.unique(-reward, return_inverse=True)  # the highest reward first
     mass = np.bincount(level, np.exp(log_reference), len(levels))  # (levels,)
     above = np.concatenate([[0.0], np.cumsum(mass)[:-1]])
     n, at_most = 1.0 + strength, np.log1p(-np.minimum(above, 1.0 - mass))  # log F(r)
     with np.errstate(divide="ignore"):
-        share = np.log(np.minimum(mass, np.exp(at_most))) - at_most  # log of P(reward = r | reward <= r)
+        # log of P(reward = r | reward <= r)
+        share = np.log(np.minimum(mass, np.exp(at_most))) - at_most
         log_level = n * at_most + np.log(-np.expm1(n * np.log1p(-np.exp(np.minimum(share, 0.0)))))
         log_policy = log_level[level] + log_reference - np.log(mass)[level]
     return log_policy - logsumexp(log_policy)
@@ -61,12 +68,18 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
 
 
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
-    """Return the KL in nats that both policies approach: that of saying only what has the highest reward."""
+    """Return the KL in nats that both policies approach: that of saying only what has the
+    highest reward.
+    """
     return float(-logsumexp(log_reference[reward == reward.max()]))
 
 
-def strength_at(policy: Policy, log_reference: np.ndarray, reward: np.ndarray, nats: float) -> float:
-    """Return the strength at which the policy is so many nats from the reference; NaN where it never is."""
+def strength_at(
+    policy: Policy, log_reference: np.ndarray, reward: np.ndarray, nats: float
+) -> float:
+    """Return the strength at which the policy is so many nats from the reference; NaN where it
+    never is.
+    """
     if not 0 < nats < largest_kl(log_reference, reward):
         return np.nan
 
@@ -81,45 +94,66 @@ def strength_at(policy: Policy, log_reference: np.ndarray, reward: np.ndarray, n
 def replies(
     rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompt: str, kinds: Kinds | None = None
 ) -> pd.DataFrame:
-    """Return what both models can say: one row per token, with its reward and its probability under the reference.
+    """Return what both models can say: one row per token, with its reward and its probability under
+    the reference.
 
-    Tables of one vocabulary are joined on token_id, so that ` love` and `love` keep a probability each. Others are
-    joined on the text, with its lowest id. Each group of texts has a column of True and False: `kinds`, `positive` and
-    `negative` (by the sign of VADER's rating). `frequency` is log10 of occurrences per million words (wordfreq).
-    `log_reference` is renormalised over these rows; `attrs["kept"]` is their probability before that.
+    Tables of one vocabulary are joined on token_id, so that ` love` and `love` keep a probability
+    each. Others are joined on the text, with its lowest id. Each group of texts has a column of
+    True and False: `kinds`, `positive` and `negative` (by the sign of VADER's rating). `frequency`
+    is log10 of occurrences per million words (wordfreq). `log_reference` is renormalised over these
+    rows; `attrs["kept"]` is their probability before that.
     """
     for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
         if prompt not in table:
-            raise InputError(f"the {name} have no prompt '{prompt}'; score both models for the same prompts")
-    left = rewards[["token_id", "token", "text", "input_group", prompt]].rename(columns={prompt: "reward"})
-    right = log_probabilities[["token_id", "token", "text", prompt]].rename(columns={prompt: "log_reference"})
+            raise InputError(
+                f"the {name} have no prompt '{prompt}'; score both models for the same prompts"
+            )
+    left = rewards[["token_id", "token", "text", "input_group", prompt]].rename(
+        columns={prompt: "reward"}
+    )
+    right = log_probabilities[["token_id", "token", "text", prompt]].rename(
+        columns={prompt: "log_reference"}
+    )
     joined = left.merge(right.drop(columns="text"), on=["token_id", "token"], validate="one_to_one")
     if len(joined) < min(len(left), len(right)):  # another vocabulary
-        left, right = (table.sort_values("token_id").drop_duplicates("text") for table in (left, right))
+        left, right = (
+            table.sort_values("token_id").drop_duplicates("text") for table in (left, right)
+        )
         joined = left.merge(right[["text", "log_reference"]], on="text", validate="one_to_one")
     if joined.empty:
-        raise InputError("the two models have no text in common; choose a language model with a similar vocabulary")
+        raise InputError(
+            "the two models have no text in common; choose a language model with a similar "
+            "vocabulary"
+        )
     joined["log_reference"] = joined["log_reference"].astype(float)
     total = logsumexp(joined["log_reference"])
-    joined = joined.assign(reward=joined["reward"].astype(float), log_reference=joined["log_reference"] - total)
+    joined = joined.assign(
+        reward=joined["reward"].astype(float), log_reference=joined["log_reference"] - total
+    )
     joined.attrs["kept"] = float(np.exp(total))
     words = joined["text"].str.strip().str.lower()
     known = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
     rating = words.map(lexicons.load("vader").corrected.set_index("word")["sentiment"])
-    groups = {name: joined["text"].map(belongs).astype(bool) for name, belongs in (kinds or {}).items()}
+    groups = {
+        name: joined["text"].map(belongs).astype(bool) for name, belongs in (kinds or {}).items()
+    }
     groups |= {"positive": rating > 0, "negative": rating < 0}
     return joined.drop(columns="token").assign(frequency=np.log10(words.map(known)), **groups)
 
 
 def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
-    """Return what the reference and both policies say: one row per policy and budget, the reference (0 nats) first.
+    """Return what the reference and both policies say: one row per policy and budget, the reference
+    (0 nats) first.
 
-    rows: as from `replies`. `budget`, `kl` and `entropy` are in nats. `strength` is 1 / beta, or n - 1. `reward` and
-    `frequency` are expected values. `first` is the most probable reply, and `probability` is over all tokens that the
-    reward model reads as it. Each group has its probability. Budgets that are not possible have missing numbers.
+    rows: as from `replies`. `budget`, `kl` and `entropy` are in nats. `strength` is 1 / beta, or n
+    - 1. `reward` and `frequency` are expected values. `first` is the most probable reply, and
+    `probability` is over all tokens that the reward model reads as it. Each group has its
+    probability. Budgets that are not possible have missing numbers.
     """
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
-    described = [{"policy": "reference", "budget": 0.0, "strength": 0.0} | describe(rows, log_reference)]
+    described = [
+        {"policy": "reference", "budget": 0.0, "strength": 0.0} | describe(rows, log_reference)
+    ]
     for name, policy in POLICIES.items():
         for budget in budgets:
             strength = strength_at(policy, log_reference, reward, budget)
@@ -134,13 +168,19 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
     """Return what a policy over these replies says, as `at_budgets` lists it."""
     given, frequency = np.exp(log_policy), rows["frequency"].to_numpy()
     listed = np.isfinite(frequency)
-    inputs = rows.assign(given=given).groupby("input_group").agg(given=("given", "sum"), text=("text", "first"))
+    inputs = (
+        rows.assign(given=given)
+        .groupby("input_group")
+        .agg(given=("given", "sum"), text=("text", "first"))
+    )
     first = inputs.loc[inputs["given"].idxmax()]
     return {
         "kl": kl(log_policy, rows["log_reference"].to_numpy()),
         "entropy": float(-np.sum(given * np.where(given > 0, log_policy, 0.0))),
         "reward": float(given @ rows["reward"]),
-        "frequency": float(given[listed] @ frequency[listed] / given[listed].sum()) if listed.any() else np.nan,
+        "frequency": float(given[listed] @ frequency[listed] / given[listed].sum())
+        if listed.any()
+        else np.nan,
         "first": first["text"],
         "probability": float(first["given"]),
         **{name: float(given @ rows[name]) for name in rows.select_dtypes(bool)},
@@ -148,7 +188,8 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
 
 
 def collapse(rows: pd.DataFrame) -> tuple[float, str]:
-    """Return the smallest KL in nats at which the KL-optimal policy gives one reply half, and this reply.
+    """Return the smallest KL in nats at which the KL-optimal policy gives one reply half, and this
+    reply.
 
     It is sought on a fine grid, then by bisection. NaN and '' where no reply ever takes half.
     """
@@ -156,7 +197,10 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
     _, group = np.unique(rows["input_group"], return_inverse=True)
 
     def largest(log_strength: float) -> float:
-        return np.bincount(group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))).max() - 0.5
+        return (
+            np.bincount(group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))).max()
+            - 0.5
+        )
 
     spread = float(np.std(reward)) or 1.0
     grid = np.log(np.geomspace(1e-4, 1e6, 300) / spread)
@@ -170,7 +214,8 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
 
 
 def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the replies with the part of the reward taken off that a straight line in log frequency predicts.
+    """Return the replies with the part of the reward taken off that a straight line in log
+    frequency predicts.
 
     The line is fitted over the listed words, one row per input; other replies keep their reward.
     """
@@ -181,21 +226,29 @@ def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
-    """Return how alike the answers are that rewards lead to from one reference: one row per pair of models.
+    """Return how alike the answers are that rewards lead to from one reference: one row per pair of
+    models.
 
-    of_models: model -> replies, of one reference model and prompt. `tau` is Kendall's tau-b of the rewards. `overlap`
-    is the sum of the smaller of the two probabilities under the KL-optimal policies at this KL, in [0, 1].
+    of_models: model -> replies, of one reference model and prompt. `tau` is Kendall's tau-b of the
+    rewards. `overlap` is the sum of the smaller of the two probabilities under the KL-optimal
+    policies at this KL, in [0, 1].
     """
     compared = []
     for first, second in itertools.combinations(of_models, 2):
-        both = of_models[first].merge(of_models[second][["token_id", "reward"]], on="token_id",
-                                      suffixes=("", " second"), validate="one_to_one")  # fmt: skip
+        both = of_models[first].merge(
+            of_models[second][["token_id", "reward"]],
+            on="token_id",
+            suffixes=("", " second"),
+            validate="one_to_one",
+        )
         log_reference = both["log_reference"].to_numpy() - logsumexp(both["log_reference"])
         rewards = [both[column].to_numpy() for column in ("reward", "reward second")]
         strengths = [strength_at(optimum, log_reference, reward, nats) for reward in rewards]
         if not np.isfinite(strengths).all():
             continue
-        policies = [np.exp(optimum(log_reference, *pair)) for pair in zip(rewards, strengths, strict=True)]
+        policies = [
+            np.exp(optimum(log_reference, *pair)) for pair in zip(rewards, strengths, strict=True)
+        ]
         tau = rankings.tau_matrix(both[["reward", "reward second"]]).iloc[0, 1]
         compared.append([first, second, tau, float(np.minimum(*policies).sum()), len(both)])
     return pd.DataFrame(compared, columns=["first", "second", "tau", "overlap", "n"])
@@ -206,15 +259,25 @@ def group_ratio(
 ) -> dict[str, float]:
     """Return how many times as often as the reference a policy names a typical text of a group.
 
-    `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95% percentile bootstrap.
-    `total` is the ratio of the group's whole probability. All but n are missing for fewer than two inputs.
+    `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95%
+    percentile bootstrap. `total` is the ratio of the group's whole probability. All but n are
+    missing for fewer than two inputs.
     """
-    listed = rows.assign(policy=np.exp(log_policy), reference=np.exp(rows["log_reference"]))[rows[group]]
+    listed = rows.assign(policy=np.exp(log_policy), reference=np.exp(rows["log_reference"]))[
+        rows[group]
+    ]
     inputs = listed.groupby("input_group")[["policy", "reference"]].sum()
     if (n := len(inputs)) < 2:
         return {"ratio": np.nan, "ci_low": np.nan, "ci_high": np.nan, "total": np.nan, "n": n}
-    logs = np.log(np.maximum(inputs["policy"], np.finfo(float).tiny) / inputs["reference"]).to_numpy()
-    ci_low, ci_high = resampling.interval(resampling.bootstrap(lambda drawn: logs[drawn].mean(), n, resamples, seed))
+    logs = np.log(
+        np.maximum(inputs["policy"], np.finfo(float).tiny) / inputs["reference"]
+    ).to_numpy()
+    ci_low, ci_high = resampling.interval(
+        resampling.bootstrap(lambda drawn: logs[drawn].mean(), n, resamples, seed)
+    )
     total = inputs["policy"].sum() / inputs["reference"].sum()
     means = {"ratio": logs.mean(), "ci_low": ci_low, "ci_high": ci_high}
-    return {name: float(np.exp(value)) for name, value in means.items()} | {"total": float(total), "n": n}
+    return {name: float(np.exp(value)) for name, value in means.items()} | {
+        "total": float(total),
+        "n": n,
+    }

@@ -1,4 +1,6 @@
-"""Checkpoints: opened as transformers' own classes, from safetensors and without remote code, and checked."""
+"""Checkpoints: opened as transformers' own classes, from safetensors and without remote code,
+and checked.
+"""
 
 import contextlib
 import copy
@@ -38,15 +40,22 @@ from .files import (
 )
 
 AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
-MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000  # that any model may have; it is built before weights are looked at
-COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
-POSITIONS = ("embed_positions", "position_embeddings", "wpe")  # modules with a row for each position
+# that any model may have; it is built before weights are looked at
+MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000
+# tensors of old checkpoints that models now compute
+COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")
+# modules with a row for each position
+POSITIONS = ("embed_positions", "position_embeddings", "wpe")
 
 
-def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ, base: str | Path | None = None) -> Files:
-    """Return the files of a checkpoint in a folder or on the hub, converted if need be; InputError if it has none.
+def open_files(
+    hub_id: str, revision: str, patterns: tuple[str, ...] = READ, base: str | Path | None = None
+) -> Files:
+    """Return the files of a checkpoint in a folder or on the hub, converted if need be; InputError
+    if it has none.
 
-    patterns: of the files to download; only the default, all that a model needs, is converted. base: see Options.
+    patterns: of the files to download; only the default, all that a model needs, is converted.
+    base: see Options.
     """
     folder, commit = fetch(hub_id, revision, patterns)
     if patterns is READ:
@@ -56,7 +65,8 @@ def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ, bas
 
 
 def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
-    """Return a folder with the checkpoint as transformers' classes store it: this one, or a converted copy.
+    """Return a folder with the checkpoint as transformers' classes store it: this one, or a
+    converted copy.
 
     The copy is named for the bytes that it was made of and for the code that made it.
     """
@@ -65,7 +75,9 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
         adapter = formats.adapter_of(folder)
         name = str(given or adapter.get("base_model_name_or_path") or "no model that it names")
         try:
-            base = open_files(name, "" if given or Path(name).is_dir() else adapter.get("revision") or "")
+            base = open_files(
+                name, "" if given or Path(name).is_dir() else adapter.get("revision") or ""
+            )
         except (InputError, RecursionError) as error:
             where = f"{folder} is an adapter of {name}, which does not open ({error})"
             raise InputError(f"{where}; name its base: BASE=<folder or hub id>") from error
@@ -74,60 +86,80 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
     elif given:
         raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
     else:
-        with contextlib.suppress(InputError):  # what is wrong with the files is said by who opens them
+        # what is wrong with the files is said by who opens them
+        with contextlib.suppress(InputError):
             files = weight_files(folder)
         reason = formats.reason_to_convert(folder, files)
     if not reason:
         return folder
     code = hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")
-    key = hashlib.sha256(" ".join([hashed(folder, *PICKLED)[0], *code, *made_by]).encode()).hexdigest()[:16]
+    key = hashlib.sha256(
+        " ".join([hashed(folder, *PICKLED)[0], *code, *made_by]).encode()
+    ).hexdigest()[:16]
     target = ROOT / "data" / "cache" / "converted" / key
     if not (target / "config.json").is_file():
         tqdm.write(f"{folder}: {reason}; it is written once as transformers does, in {target}")
-        formats.merge(folder, base.folder, target) if base else formats.convert(folder, files, target)
+        formats.merge(folder, base.folder, target) if base else formats.convert(
+            folder, files, target
+        )
     return target
 
 
-# --- how it is computed -------------------------------------------------------------------------------------------
+# --- how it is computed
+# -------------------------------------------------------------------------------------------
 
 
 def device_for(device: str | None) -> str:
-    """Return the device, or for None the best one of this machine. InputError if it cannot be used."""
+    """Return the device, or for None the best one of this machine. InputError if it cannot be
+    used.
+    """
     if device is None:
         mps = "mps" if torch.backends.mps.is_available() else "cpu"
         return "cuda" if torch.cuda.is_available() else mps
-    with refusing(f"device '{device}' cannot be used", "leave device out", (RuntimeError, AssertionError)):
+    with refusing(
+        f"device '{device}' cannot be used", "leave device out", (RuntimeError, AssertionError)
+    ):
         torch.empty(0, device=device)
     return device
 
 
 def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
-    """Return the dtype to compute in: the wanted one, or for '' the checkpoint's; on a cpu float32 for float16."""
+    """Return the dtype to compute in: the wanted one, or for '' the checkpoint's; on a cpu
+    float32 for float16.
+    """
     dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
     if dtype not in ("float32", "bfloat16", "float16", "float64"):
         raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
     if (device, dtype) != ("cpu", "float16"):
         return dtype
-    slower = "float16 is computed in float32 on a cpu, which takes twice the memory; DTYPE=bfloat16 takes half of that"
+    slower = (
+        "float16 is computed in float32 on a cpu, which takes twice the memory; "
+        "DTYPE=bfloat16 takes half of that"
+    )
     tqdm.write(as_typed(f"{slower}, with rewards that repeat less exactly"))
     return "float32"
 
 
 def config_of(folder: Path) -> PreTrainedConfig:
-    """Return the checkpoint's configuration. InputError if there is none, or if it cannot be read or supported."""
+    """Return the checkpoint's configuration. InputError if there is none, or if it cannot be
+    read or supported.
+    """
     place = folder / "config.json"
     if not place.is_file():
         if any(folder.glob("*.gguf")):
             weight_files(folder)  # says what these are
-        raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
+        raise InputError(
+            f"{folder} holds no config.json; give the folder of a saved transformers checkpoint"
+        )
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # what is not checked there fails in as many ways as there are fields
+    # what is not checked there fails in as many ways as there are fields
+    except Exception as error:
         message = " ".join(str(error).split()).partition(". ")[0][:150]
         raise InputError(
-            f"{place} is not of an architecture that transformers knows ({message}), and code in its "
-            "repository is not run; give another checkpoint, or install a newer transformers"
+            f"{place} is not of an architecture that transformers knows ({message}), and code in "
+            "its repository is not run; give another checkpoint, or install a newer transformers"
         ) from error
     fields = read_json(place)
     text = fields.get("text_config")
@@ -143,11 +175,16 @@ def config_of(folder: Path) -> PreTrainedConfig:
 
 def _problem_of(config: PreTrainedConfig) -> str:
     """Return why a configuration is not supported here, with the remedy; "" if it is supported."""
-    text, window, named = config.get_text_config(), getattr(config, "sliding_window", None), config.architectures or []
+    text, window, named = (
+        config.get_text_config(),
+        getattr(config, "sliding_window", None),
+        config.architectures or [],
+    )
     if text is not config:
         return (
-            f"is a {config.model_type} model that reads pictures too, and its language model is not one that "
-            "transformers has by itself; save that part with the head as a checkpoint of its own"
+            f"is a {config.model_type} model that reads pictures too, and its language model is "
+            "not one that transformers has by itself; save that part with the head as a checkpoint "
+            "of its own"
         )
     if getattr(config, "quantization_config", None) is not None:
         return "is quantised, which changes rewards; give the checkpoint in its full precision"
@@ -156,30 +193,43 @@ def _problem_of(config: PreTrainedConfig) -> str:
     # transformers writes 0 where a model could have a window, but has none
     unused = window == 0 and not getattr(config, "use_sliding_window", True)
     if not (window is None or unused or isinstance(window, int) and window > 0):
-        return f"has a config.json where sliding_window is {window!r}; write a number of tokens, or null"
+        return (
+            f"has a config.json where sliding_window is {window!r}; write a number of tokens, "
+            "or null"
+        )
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        return f"has a config.json where architectures is {named!r}; write the name of its class, or null"
+        return (
+            f"has a config.json where architectures is {named!r}; write the name of its class, "
+            "or null"
+        )
     for name, most in {"num_hidden_layers": MOST_LAYERS, "vocab_size": MOST_TOKENS}.items():
         size = getattr(config, name, 1)
         if not isinstance(size, int) or not 1 <= size <= most:
-            return f"has a config.json where {name} is {size!r}, which no model has; download it again"
+            return (
+                f"has a config.json where {name} is {size!r}, which no model has; download it again"
+            )
     return ""
 
 
 def two_rope_bases(fields: dict) -> str:
-    """Return what is wrong with a config.json that names two bases of rotary positions; "" if it names one or none."""
+    """Return what is wrong with a config.json that names two bases of rotary positions; "" if it
+    names one or none.
+    """
     parameters, base = fields.get("rope_parameters"), fields.get("rope_theta")
     other = parameters.get("rope_theta") if isinstance(parameters, dict) else None
     if base is None or other is None or base == other:
         return ""
     return (
-        f"has a config.json where rope_theta is {base:g}, which transformers 4 reads, and rope_parameters says "
-        f"{other:g}, which transformers 5 reads; take the one out that the model was not trained with"
+        f"has a config.json where rope_theta is {base:g}, which transformers 4 reads, and "
+        f"rope_parameters says {other:g}, which transformers 5 reads; take the one out that the "
+        "model was not trained with"
     )
 
 
 def declared_attention(folder: Path) -> str | None:
-    """Return the way of attention that config.json declares, "eager" or "sdpa"; None if it declares none of them."""
+    """Return the way of attention that config.json declares, "eager" or "sdpa"; None if it
+    declares none of them.
+    """
     fields = read_json(folder / "config.json")
     names = (fields.get(name) for name in ("attn_implementation", "_attn_implementation"))
     return next((name for name in names if name in ("eager", "sdpa")), None)
@@ -191,8 +241,12 @@ def architecture_of(config: PreTrainedConfig) -> str:
 
 
 def soft_caps(config: PreTrainedConfig) -> bool:
-    """Return whether attention is soft-capped: in Gemma-2, and where the configuration names a cap (Gemma-3: none)."""
-    return config.model_type == "gemma2" or getattr(config, "attn_logit_softcapping", None) is not None
+    """Return whether attention is soft-capped: in Gemma-2, and where the configuration names a
+    cap (Gemma-3: none).
+    """
+    return (
+        config.model_type == "gemma2" or getattr(config, "attn_logit_softcapping", None) is not None
+    )
 
 
 def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
@@ -200,61 +254,88 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
     capped = soft_caps(config)
     if attention == "uncapped":
         if not capped:
-            raise InputError("attention 'uncapped' is for models that soft-cap, as Gemma-2; leave attention out")
+            raise InputError(
+                "attention 'uncapped' is for models that soft-cap, as Gemma-2; leave attention out"
+            )
         config.attn_logit_softcapping = None
     elif capped and attention == "sdpa":
-        raise InputError("sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'")
+        raise InputError(
+            "sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'"
+        )
     elif attention not in (None, "eager", "sdpa"):
         raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
     return attention or usual_attention(config)
 
 
 def usual_attention(config: PreTrainedConfig) -> str:
-    """Return the way of attention that is taken if nobody names one: "eager" where "sdpa" would drop something."""
-    without_sdpa = not getattr(MODEL_MAPPING.get(type(config), None), "_supports_sdpa", True)  # BLOOM
+    """Return the way of attention that is taken if nobody names one: "eager" where "sdpa" would
+    drop something.
+    """
+    # BLOOM
+    without_sdpa = not getattr(MODEL_MAPPING.get(type(config), None), "_supports_sdpa", True)
     return "eager" if soft_caps(config) or without_sdpa else "sdpa"
 
 
 def from_safetensors(
-    kind: AutoClass, folder: Path, config: PreTrainedConfig, dtype: str, attention: str | None,
+    kind: AutoClass,
+    folder: Path,
+    config: PreTrainedConfig,
+    dtype: str,
+    attention: str | None,
     layout: dict | None = None,
-) -> tuple[PreTrainedModel, dict]:  # fmt: skip
-    """Return the checkpoint as a model of this Auto class, without remote code, and the report of its loading.
+) -> tuple[PreTrainedModel, dict]:
+    """Return the checkpoint as a model of this Auto class, without remote code, and the report of
+    its loading.
 
-    `attention` comes from set_attention, or is None where the architecture decides. `layout`: see layers.layout.
+    `attention` comes from set_attention, or is None where the architecture decides. `layout`: see
+    layers.layout.
     """
-    how = {"dtype": getattr(torch, dtype), "attn_implementation": "eager" if attention == "uncapped" else attention}
+    how = {
+        "dtype": getattr(torch, dtype),
+        "attn_implementation": "eager" if attention == "uncapped" else attention,
+    }
     with quiet_transformers(), built_from(folder):
         with torch.device("meta"):  # only to learn which class it is
             own = type(kind.from_config(copy.deepcopy(config), trust_remote_code=False, **how))
         opened = [open_tensors(path) for path in weight_files(folder)]
         tensors = {key: file.get_slice(key) for file in opened for key in file.keys()}  # noqa: SIM118
         model, report = own.from_pretrained(
-            None, config=config, state_dict=tensors, output_loading_info=True, ignore_mismatched_sizes=True, **how,
+            None,
+            config=config,
+            state_dict=tensors,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **how,
             **({"device_map": layout} if layout else {}),
-        )  # fmt: skip
+        )
     _limit_positions(model, folder)
     return read_each_length_anew(model), report
 
 
 def _limit_positions(model: PreTrainedModel, folder: Path) -> None:
-    """Let a model whose positions are rows of a table (GPT-2, OPT, BERT) refuse longer inputs before it reads them."""
+    """Let a model whose positions are rows of a table (GPT-2, OPT, BERT) refuse longer inputs
+    before it reads them.
+    """
     tables = [part for name, part in model.named_modules() if name.rpartition(".")[2] in POSITIONS]
     # OPT begins at row 2, and RoBERTa behind the row of the padding token.
     limits = [
-        table.num_embeddings - getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1)
+        table.num_embeddings
+        - getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1)
         for table in tables
         if isinstance(table, nn.Embedding)
     ]
 
     def check(_: nn.Module, given: tuple, named: dict) -> None:
-        read = next((named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None), *given[:1])
+        read = next(
+            (named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None),
+            *given[:1],
+        )
         positions = named.get("position_ids")
         length = read.shape[1] if positions is None else int(positions.max()) + 1
         if length > min(limits):
             raise InputError(
-                f"{folder} reads at most {min(limits):,} tokens, not {length:,}; shorten the prompt, or leave the "
-                "reply out"
+                f"{folder} reads at most {min(limits):,} tokens, not {length:,}; shorten the "
+                "prompt, or leave the reply out"
             )
 
     if limits:
@@ -262,19 +343,30 @@ def _limit_positions(model: PreTrainedModel, folder: Path) -> None:
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:
-    """Return how many tokens a conversation may have before its length changes all positions; None: no limit.
+    """Return how many tokens a conversation may have before its length changes all positions; None:
+    no limit.
 
-    Rotary embeddings of the kinds `dynamic` and `longrope` choose other frequencies for longer conversations.
+    Rotary embeddings of the kinds `dynamic` and `longrope` choose other frequencies for longer
+    conversations.
     """
     rope = getattr(config, "rope_parameters", None) or {}
-    ropes = [rope, *(value for value in rope.values() if isinstance(value, dict))]  # one, or one per kind of layer
-    limits = [config.max_position_embeddings for rope in ropes if "dynamic" in str(rope.get("rope_type"))]
-    limits += [rope["original_max_position_embeddings"] for rope in ropes if rope.get("rope_type") == "longrope"]
+    # one, or one per kind of layer
+    ropes = [rope, *(value for value in rope.values() if isinstance(value, dict))]
+    limits = [
+        config.max_position_embeddings for rope in ropes if "dynamic" in str(rope.get("rope_type"))
+    ]
+    limits += [
+        rope["original_max_position_embeddings"]
+        for rope in ropes
+        if rope.get("rope_type") == "longrope"
+    ]
     return min(limits, default=None)
 
 
 def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the same model, which forgets before each input the frequencies of the longest conversation so far."""
+    """Return the same model, which forgets before each input the frequencies of the longest
+    conversation so far.
+    """
 
     def forget(*_: object) -> None:
         for module in model.modules():
@@ -285,7 +377,9 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
                     setattr(module, name, module.original_max_seq_len)
                 elif name.endswith("original_inv_freq"):
                     with torch.inference_mode(False):  # so that it can be changed in any mode
-                        setattr(module, name.replace("original_", ""), getattr(module, name).clone())
+                        setattr(
+                            module, name.replace("original_", ""), getattr(module, name).clone()
+                        )
 
     if length_limit(model.config) is not None:
         model.register_forward_pre_hook(forget)
@@ -294,35 +388,49 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
 
 @contextlib.contextmanager
 def built_from(folder: Path) -> Iterator[None]:
-    """Turn a failure to build a model into one line: too little memory, or a config.json that is wrong."""
+    """Turn a failure to build a model into one line: too little memory, or a config.json that is
+    wrong.
+    """
     gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
     memory = (
-        f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in float32 if "
-        "they are kept in half precision; use a GPU or a machine with more"
+        f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and "
+        "twice that in float32 if they are kept in half precision; use a GPU or a machine with more"
     )
     wrong = f"{folder}: no model can be built from config.json"
-    with refusing(wrong, "correct it, or download the checkpoint again"), enough_memory(line=memory):
+    with (
+        refusing(wrong, "correct it, or download the checkpoint again"),
+        enough_memory(line=memory),
+    ):
         yield
 
 
 def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
     """Return the same model on the device and in eval mode. InputError if it does not fit there."""
     gigabytes = model.get_memory_footprint() / 1e9
-    with enough_memory(line=f"the model does not fit on {device}: it takes {gigabytes:.1f} GB; use a larger one"):
+    with enough_memory(
+        line=f"the model does not fit on {device}: it takes {gigabytes:.1f} GB; use a larger one"
+    ):
         return model.to(device).eval()
 
 
 def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str], head_name: str = "") -> None:
-    """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any is left over.
+    """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any
+    is left over.
 
     head_name: the head that the tensors belong to; "" for the tensors of the backbone.
     """
-    misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
+    misshapen = [
+        key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]
+    ]
     extra = [key for key in extra if not key.endswith(COMPUTED)]
     what, whose = ("head tensors", f" for head {head_name}") if head_name else ("tensors", "")
-    for problem, wrong in (("lacks", report["missing_keys"]), ("misshapes", misshapen), ("has unexpected", extra)):
+    for problem, wrong in (
+        ("lacks", report["missing_keys"]),
+        ("misshapes", misshapen),
+        ("has unexpected", extra),
+    ):
         if wrong:
             raise InputError(
-                f"{folder} {problem} {what} {', '.join(sorted(wrong)[:3])}{whose}; check config.json and the revision, "
-                "or download the checkpoint again"
+                f"{folder} {problem} {what} {', '.join(sorted(wrong)[:3])}{whose}; check "
+                "config.json and the revision, or download the checkpoint again"
             )

@@ -1,6 +1,8 @@
-"""Conversations: a prompt and its replies as a model reads them, rendered to text and then to token ids.
+"""Conversations: a prompt and its replies as a model reads them, rendered to text and then to token
+ids.
 
-A reward model reads whole conversations; a language model reads up to where the assistant is about to speak (`frame`).
+A reward model reads whole conversations; a language model reads up to where the assistant is about
+to speak (`frame`).
 """
 
 import os
@@ -16,28 +18,37 @@ from transformers import PreTrainedTokenizerBase
 from .. import InputError
 from .tokenizers import working_tokenizer
 
-DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
-FRAME = "User: {prompt}\nAssistant:"  # of pretrained language models; what follows begins with a space
-# Replies that share no first or last token, so that what stays the same around them is not the reply.
+# what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
+DATE = "26 Jul 2024"
+# of pretrained language models; what follows begins with a space
+FRAME = "User: {prompt}\nAssistant:"
+# Replies that share no first or last token, so that what stays the same around them is not the
+# reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
-THOUGHT_END = "</think>"  # where templates of models that reason split a reply into thought and answer
-PROBES = ("love", "7", " it is ")  # replies that a part of the conversation must be read with as within the whole
-# A role's name where a turn opens with it: at the start of a line, after a control token, or within one or brackets.
+# where templates of models that reason split a reply into thought and answer
+THOUGHT_END = "</think>"
+# replies that a part of the conversation must be read with as within the whole
+PROBES = ("love", "7", " it is ")
+# A role's name where a turn opens with it: at the start of a line, after a control token, or within
+# one or brackets.
 TURN = re.compile(
-    r"(?:^|[>|\[<#])\s*(?:system|developer|user|human|assistant|model|tool)(?:_token)?\b", re.IGNORECASE | re.MULTILINE
+    r"(?:^|[>|\[<#])\s*(?:system|developer|user|human|assistant|model|tool)(?:_token)?\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 CLOSINGS = ("rendered", "trim")
-# Beginning-of-sequence tokens: one; as many as template and tokenizer add together, as the paper's code fed; or those
-# of the template alone, as apply_chat_template(tokenize=True) gives.
+# Beginning-of-sequence tokens: one; as many as template and tokenizer add together, as the paper's
+# code fed; or those of the template alone, as apply_chat_template(tokenize=True) gives.
 BOS = ("single", "double", "none")
-ONLY_IDS = {"return_attention_mask": False, "return_token_type_ids": False}  # of a tokenizer's results
+# of a tokenizer's results
+ONLY_IDS = {"return_attention_mask": False, "return_token_type_ids": False}
 TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
 
 Ids = tuple[int, ...]
 Turns = Sequence[dict[str, str]]  # each with role and content
 
 
-# --- a prompt with a gap for the reply ----------------------------------------------------------------------------
+# --- a prompt with a gap for the reply
+# ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -46,8 +57,8 @@ class Conversation:
 
     - before, after: the rendered text around the reply
     - prefix_ids, closing_ids: the ids around the reply's ids in the whole model input
-    - header_ids: the ids from the end of the user's turn to the reply. A gate reads the first of them. Empty without a
-      gate.
+    - header_ids: the ids from the end of the user's turn to the reply. A gate reads the first of
+      them. Empty without a gate.
     - gate_position: where the gate reads in prefix_ids; None without a gate
     """
 
@@ -66,8 +77,9 @@ def open_conversation(
 ) -> Conversation:
     """Return the prompt rendered with a gap for the reply.
 
-    `bos` is one of BOS. `gated` says whether a gate reads where the user's turn ends. InputError if the prompt is
-    empty, or if the template leaves no place for the reply or adds something unexpected.
+    `bos` is one of BOS. `gated` says whether a gate reads where the user's turn ends. InputError if
+    the prompt is empty, or if the template leaves no place for the reply or adds something
+    unexpected.
     """
     if bos not in BOS:
         raise InputError(f"bos must be one of {', '.join(BOS)}, not {bos!r}")
@@ -80,18 +92,30 @@ def open_conversation(
     if not gated:
         return conversation
     header_ids = tuple(tokenizer(header, add_special_tokens=False)["input_ids"])
-    return replace(conversation, header_ids=header_ids, gate_position=_only_position(header_ids, prefix_ids, "prompt"))
+    return replace(
+        conversation,
+        header_ids=header_ids,
+        gate_position=_only_position(header_ids, prefix_ids, "prompt"),
+    )
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    conversation: Conversation,
+    replies: Sequence[str],
     between: "Between | None" = None,
-) -> list[list[int]]:  # fmt: skip
-    """Return the whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
+) -> list[list[int]]:
+    """Return the whole model input for each reply as text: chat template, then tokenisation of the
+    whole (section 2).
 
-    `between` halves the time. InputError for a reply that opens another turn in which a gate would read.
+    `between` halves the time. InputError for a reply that opens another turn in which a gate would
+    read.
     """
-    inputs = between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies)) if between else None
+    inputs = (
+        between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies))
+        if between
+        else None
+    )
     if inputs is None:
         inputs = _tokenise(tokenizer, conversation.prompt, replies, conversation.bos)
     shortest = len(conversation.prefix_ids) + len(conversation.header_ids)
@@ -102,26 +126,40 @@ def encode(
 
 
 def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str]) -> list[str]:
-    """Return the conversations (prompt, reply) as text, by the tokenizer's chat template with its date fixed."""
-    turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
+    """Return the conversations (prompt, reply) as text, by the tokenizer's chat template with
+    its date fixed.
+    """
+    turns = [
+        [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+        for reply in replies
+    ]
     return tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
 
 
 def cuts_thoughts(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether the chat template takes what stands before THOUGHT_END, and this text itself, out of a reply."""
+    """Return whether the chat template takes what stands before THOUGHT_END, and this text
+    itself, out of a reply.
+    """
     if not tokenizer.chat_template or THOUGHT_END not in str(tokenizer.chat_template):
         return False
     thought, answer = STAND_INS[:2]
-    return thought + THOUGHT_END + answer not in render(tokenizer, "Why?", [thought + THOUGHT_END + answer])[0]
+    return (
+        thought + THOUGHT_END + answer
+        not in render(tokenizer, "Why?", [thought + THOUGHT_END + answer])[0]
+    )
 
 
-def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:
+def _tokenise(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str
+) -> list[list[int]]:
     if tokenizer.chat_template:
         return _ids_of_texts(tokenizer, render(tokenizer, prompt, replies), bos)
     return _ids_of_pairs(tokenizer, [prompt] * len(replies), replies)
 
 
-def _ids_of_texts(tokenizer: PreTrainedTokenizerBase, texts: list[str], bos: str) -> list[list[int]]:
+def _ids_of_texts(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], bos: str
+) -> list[list[int]]:
     """Return the ids of rendered conversations, which all begin alike."""
     with working_tokenizer(tokenizer.name_or_path):
         if bos == "single" and _adds_bos(tokenizer, texts[0]):
@@ -146,17 +184,22 @@ def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
 
 
 def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, str, str]:
-    """Return the rendered text before the reply, the text after it, and the text between prompt and reply."""
+    """Return the rendered text before the reply, the text after it, and the text between prompt
+    and reply.
+    """
     if not tokenizer.chat_template:
-        return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
+        # encoders read the pair (prompt, reply); there is no text around it
+        return f"{prompt}\n", "", ""
     asked, replied, other = STAND_INS[:3]
-    header, _, after = render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
+    header, _, after = (
+        render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
+    )
     whole = render(tokenizer, prompt, [replied])[0]
     before, problem = whole[: len(whole) - len(replied + after)], ""
     if render(tokenizer, asked, [other])[0].count(other) != 1 or not header:
         problem = (
-            "leaves no place for the reply, or more than one; give a checkpoint whose template prints the assistant's "
-            "turn once, as it is"
+            "leaves no place for the reply, or more than one; give a checkpoint whose template "
+            "prints the assistant's turn once, as it is"
         )
     # White space alone between prompt and reply opens no turn that one could find again.
     elif TURN.search(after) or header.strip() and header.strip() in after:
@@ -172,25 +215,30 @@ def _only_position(pattern: Ids, ids: Ids, where: str) -> int:
     positions = [i for i in range(len(ids)) if ids[i : i + len(pattern)] == pattern]
     if len(positions) != 1:
         raise InputError(
-            f"the user's turn ends {len(positions)} times, so the model's gate has no single place to read; "
-            f"take control strings out of the {where}"
+            f"the user's turn ends {len(positions)} times, so the model's gate has no single place "
+            f"to read; take control strings out of the {where}"
         )
     return positions[0]
 
 
 def _refuse_empty(prompt: str) -> None:
     if not prompt.strip():
-        raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
+        raise InputError(
+            "the prompt is empty; give a question, for example one of data/prompts.csv"
+        )
 
 
-# --- the part of a conversation that is read by itself -------------------------------------------------------------
+# --- the part of a conversation that is read by itself
+# -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Between:
-    """The part of a rendered conversation between the control tokens next to the reply, which is read by itself.
+    """The part of a rendered conversation between the control tokens next to the reply, which is
+    read by itself.
 
-    `before` and `after` are the text around the part; `opening` comes before the reply within the part.
+    `before` and `after` are the text around the part; `opening` comes before the reply within the
+    part.
     """
 
     before: str
@@ -203,8 +251,12 @@ class Between:
     def of(self, rendered: str) -> str:
         return rendered[len(self.before) : len(rendered) - len(self.after)]
 
-    def inputs(self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]) -> list[list[int]] | None:
-        """Return the whole model inputs; None if the template writes other text around one of the replies."""
+    def inputs(
+        self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]
+    ) -> list[list[int]] | None:
+        """Return the whole model inputs; None if the template writes other text around one of
+        the replies.
+        """
         if not all(text.startswith(self.before) and text.endswith(self.after) for text in rendered):
             return None
         texts = list(map(self.of, rendered))
@@ -214,40 +266,60 @@ class Between:
         return [before + part.ids + after for part in parts]
 
 
-def between_control_tokens(tokenizer: PreTrainedTokenizerBase, conversation: Conversation) -> Between | None:
-    """Return the part of this conversation that is read by itself; None if the tokenizer does not cut there.
+def between_control_tokens(
+    tokenizer: PreTrainedTokenizerBase, conversation: Conversation
+) -> Between | None:
+    """Return the part of this conversation that is read by itself; None if the tokenizer does not
+    cut there.
 
-    Tokenizers cut at control tokens first, except at those that absorb blanks or are part of another token.
+    Tokenizers cut at control tokens first, except at those that absorb blanks or are part of
+    another token.
     """
     if not tokenizer.is_fast or not tokenizer.chat_template:
         return None
     added = tokenizer.added_tokens_decoder.values()
-    # A token that is searched for in normalised text does not stop the normaliser from changing what is beside it.
+    # A token that is searched for in normalised text does not stop the normaliser from changing
+    # what is beside it.
     normalises = tokenizer.backend_tokenizer.normalizer is not None
     cuts = (
-        t for t in added if t.special and not (t.lstrip or t.rstrip or t.single_word or t.normalized and normalises)
+        t
+        for t in added
+        if t.special and not (t.lstrip or t.rstrip or t.single_word or t.normalized and normalises)
     )
     plain = [str(t) for t in cuts]
     control = [text for text in plain if sum(text in str(other) for other in added) == 1]
-    ends = [conversation.before.rfind(text) + len(text) for text in control if text in conversation.before]
+    ends = [
+        conversation.before.rfind(text) + len(text)
+        for text in control
+        if text in conversation.before
+    ]
     if not ends or not conversation.after.startswith(tuple(control)):
         return None
     before, opening = conversation.before[: max(ends)], conversation.before[max(ends) :]
     opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
     before_ids = conversation.prefix_ids[: len(conversation.prefix_ids) - len(opening_ids)]
-    between = Between(before, conversation.after, before_ids, conversation.closing_ids, opening, opening_ids)
+    between = Between(
+        before, conversation.after, before_ids, conversation.closing_ids, opening, opening_ids
+    )
     whole = _tokenise(tokenizer, conversation.prompt, PROBES, conversation.bos)
-    return between if between.inputs(tokenizer, render(tokenizer, conversation.prompt, PROBES)) == whole else None
+    return (
+        between
+        if between.inputs(tokenizer, render(tokenizer, conversation.prompt, PROBES)) == whole
+        else None
+    )
 
 
-# --- many replies to one prompt -----------------------------------------------------------------------------------
+# --- many replies to one prompt
+# -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The distinct model inputs for one prompt, split after the longest prefix that all of them share.
+    """The distinct model inputs for one prompt, split after the longest prefix that all of them
+    share.
 
-    prefix_ids + suffixes[group[i]] is the whole input for reply i, and reply_ids[group[i]] the reply's own part of it.
+    prefix_ids + suffixes[group[i]] is the whole input for reply i, and reply_ids[group[i]] the
+    reply's own part of it.
     """
 
     conversation: Conversation
@@ -258,13 +330,20 @@ class Inputs:
 
 
 def inputs_for(
-    tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence, *, reply_mode: str = "text",
-    bos: str = "single", gated: bool = False,
-) -> Inputs:  # fmt: skip
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    replies: Sequence,
+    *,
+    reply_mode: str = "text",
+    bos: str = "single",
+    gated: bool = False,
+) -> Inputs:
     """Return the model inputs for these replies to the prompt, identical ones merged.
 
-    - reply_mode "text": each reply is a string, which is put into the chat template and tokenised with it (section 2)
-    - reply_mode "ids": each reply is a sequence of token ids, inserted unchanged between prefix and closing ids
+    - reply_mode "text": each reply is a string, which is put into the chat template and tokenised
+      with it (section 2)
+    - reply_mode "ids": each reply is a sequence of token ids, inserted unchanged between prefix and
+      closing ids
     - bos, gated: see `open_conversation`, also for its InputError
 
     InputError also for another mode, for a single string, and for no reply.
@@ -279,47 +358,62 @@ def inputs_for(
         tails, between = [], between_control_tokens(tokenizer, conversation)
         for start in range(0, len(distinct), TEXTS_AT_ONCE):
             texts = distinct[start : start + TEXTS_AT_ONCE]
-            tails += [_after_prefix(tuple(ids), prefix) for ids in encode(tokenizer, conversation, texts, between)]
+            tails += [
+                _after_prefix(tuple(ids), prefix)
+                for ids in encode(tokenizer, conversation, texts, between)
+            ]
     return _merged(conversation, replies, dict(zip(distinct, tails, strict=True)))
 
 
 def _merged(conversation: Conversation, replies: Sequence, tails: dict) -> Inputs:
     """Return the inputs of the replies, identical ones merged.
 
-    tails: reply -> how many ids of the conversation's prefix its input starts with, and the ids that follow them
+    tails: reply -> how many ids of the conversation's prefix its input starts with, and the ids
+    that follow them
     """
     prefix = conversation.prefix_ids
     number_of_tail = {tail: number for number, tail in enumerate(dict.fromkeys(tails.values()))}
     group = np.array([number_of_tail[tails[reply]] for reply in replies], dtype=np.int32)
     # An input that ends with the prefix must keep a token of its own to be scored at.
-    shared = min((start if tail else start - 1 for start, tail in number_of_tail), default=len(prefix))
+    shared = min(
+        (start if tail else start - 1 for start, tail in number_of_tail), default=len(prefix)
+    )
     suffixes = [prefix[shared:start] + tail for start, tail in number_of_tail]
     reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in number_of_tail]
     return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
 
 
 def inputs_for_rows(
-    tokenizer: PreTrainedTokenizerBase, contexts: Sequence[Turns], replies: Sequence[Sequence[str]],
-    bos: str = "single", *, gated: bool = False,
-) -> list[Inputs]:  # fmt: skip
-    """Return for each context (turns that end with the user's) the inputs of its replies, as inputs_for does.
+    tokenizer: PreTrainedTokenizerBase,
+    contexts: Sequence[Turns],
+    replies: Sequence[Sequence[str]],
+    bos: str = "single",
+    *,
+    gated: bool = False,
+) -> list[Inputs]:
+    """Return for each context (turns that end with the user's) the inputs of its replies, as
+    inputs_for does.
 
-    All conversations are rendered and tokenised together. An encoder reads the last turn alone. InputError as for
-    open_conversation.
+    All conversations are rendered and tokenised together. An encoder reads the last turn alone.
+    InputError as for open_conversation.
     """
     prompts = [context[-1]["content"] for context in contexts]
     for prompt in prompts:
         _refuse_empty(prompt)
     first = open_conversation(tokenizer, prompts[0], bos, gated=gated)
     before = _texts_before_replies(tokenizer, contexts, first)
-    flat = [(context, reply) for context, some in zip(contexts, replies, strict=True) for reply in some]
+    flat = [
+        (context, reply) for context, some in zip(contexts, replies, strict=True) for reply in some
+    ]
     if tokenizer.chat_template:
         turns = [[*context, {"role": "assistant", "content": reply}] for context, reply in flat]
         texts = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
         ids = iter(_ids_of_texts(tokenizer, before + texts, bos))
     else:
         asked = prompts + [context[-1]["content"] for context, _ in flat]
-        ids = iter(_ids_of_pairs(tokenizer, asked, [""] * len(prompts) + [reply for _, reply in flat]))
+        ids = iter(
+            _ids_of_pairs(tokenizer, asked, [""] * len(prompts) + [reply for _, reply in flat])
+        )
     opening = [tuple(next(ids)) for _ in prompts]
     inputs = []
     for prompt, text, start, some in zip(prompts, before, opening, replies, strict=True):
@@ -339,7 +433,9 @@ def inputs_for_rows(
 def _texts_before_replies(
     tokenizer: PreTrainedTokenizerBase, contexts: Sequence[Turns], first: Conversation
 ) -> list[str]:
-    """Return the rendered text before the reply to each context. InputError if a template alters the last turn."""
+    """Return the rendered text before the reply to each context. InputError if a template alters
+    the last turn.
+    """
     if not tokenizer.chat_template:
         return [f"{context[-1]['content']}\n" for context in contexts]
     header = _text_around_reply(tokenizer, first.prompt)[2]
@@ -350,29 +446,39 @@ def _texts_before_replies(
         prompt = context[-1]["content"]
         if not text.endswith((prompt + header, prompt.strip() + header)):
             raise InputError(
-                f"the chat template of {tokenizer.name_or_path} drops or alters the prompt {prompt!r}, or an earlier "
-                "turn after it; word it otherwise"
+                f"the chat template of {tokenizer.name_or_path} drops or alters the prompt "
+                f"{prompt!r}, or an earlier turn after it; word it otherwise"
             )
     return texts
 
 
 def _listed(replies: Iterable, reply_mode: str) -> list:
-    """Return the replies as a list of strings, or of tuples of ids. InputError for a single string and for no reply."""
+    """Return the replies as a list of strings, or of tuples of ids. InputError for a single
+    string and for no reply.
+    """
     if reply_mode not in ("text", "ids"):
         raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
     given = [] if isinstance(replies, str | bytes) else list(replies)
     texts = [isinstance(reply, str) for reply in given]
     if reply_mode == "text" and given and all(texts):
         return given
-    if reply_mode == "ids" and given and not any(texts) and all(isinstance(ids, Iterable) for ids in given):
+    if (
+        reply_mode == "ids"
+        and given
+        and not any(texts)
+        and all(isinstance(ids, Iterable) for ids in given)
+    ):
         return [tuple(ids) for ids in given]
     each = "strings" if reply_mode == "text" else "sequences of token ids"
-    raise InputError(f"replies must be a list of {each}, with one or more in it, not {str(replies)[:40]!r}")
+    raise InputError(
+        f"replies must be a list of {each}, with one or more in it, not {str(replies)[:40]!r}"
+    )
 
 
 def _after_prefix(ids: Ids, prefix: Ids) -> tuple[int, Ids]:
     shared = len(prefix)
-    while ids[:shared] != prefix[:shared]:  # a reply may merge with the end of the prefix when tokenised
+    # a reply may merge with the end of the prefix when tokenised
+    while ids[:shared] != prefix[:shared]:
         shared -= 1
     return shared, ids[shared:]
 
@@ -384,49 +490,65 @@ def _without_closing(tail: Ids, closing: Ids) -> Ids:
     return tail[: len(tail) - kept]
 
 
-# --- what follows the reply ---------------------------------------------------------------------------------------
+# --- what follows the reply
+# ---------------------------------------------------------------------------------------
 
-# A chat template may open another turn after the reply, as the original one of Llama 3 does. The turn can be kept
-# ("rendered") or left out ("trim"). All of the above is given the trimmed rendering; `complete` puts back the turn.
+# A chat template may open another turn after the reply, as the original one of Llama 3 does. The
+# turn can be kept ("rendered") or left out ("trim"). All of the above is given the trimmed
+# rendering; `complete` puts back the turn.
 
 
 @dataclass(frozen=True)
 class OpenedTurn:
-    """The header of a turn that a template opens after the reply: its text, and the ids that this text always has."""
+    """The header of a turn that a template opens after the reply: its text, and the ids that
+    this text always has.
+    """
 
     text: str
     ids: Ids
 
 
-def leave_out_opened_turn(tokenizer: PreTrainedTokenizerBase, judges: bool = False) -> OpenedTurn | None:
-    """Return the turn that the tokenizer's template opens after a reply; None if it opens none, as most do.
+def leave_out_opened_turn(
+    tokenizer: PreTrainedTokenizerBase, judges: bool = False
+) -> OpenedTurn | None:
+    """Return the turn that the tokenizer's template opens after a reply; None if it opens none, as
+    most do.
 
-    From now on the tokenizer's apply_chat_template leaves it out after an assistant's turn. Such a turn begins with a
-    control token, and has the header that stands before the reply, except if a judge reads the reply in the user's turn
-    and answers next (`judges`). `open_conversation` refuses what else may follow.
+    From now on the tokenizer's apply_chat_template leaves it out after an assistant's turn. Such a
+    turn begins with a control token, and has the header that stands before the reply, except if a
+    judge reads the reply in the user's turn and answers next (`judges`). `open_conversation`
+    refuses what else may follow.
     """
     asked, replied = STAND_INS[:2]
     whole = render(tokenizer, asked, [replied])[0]
     header, place, after = whole.partition(asked)[2].rpartition(replied)
     role = TURN.search(after) if place else None
     until_role = after[: role.start() + 1] if role else ""
-    control = [token for token in tokenizer.get_added_vocab() if token and until_role.endswith(token)]
+    control = [
+        token for token in tokenizer.get_added_vocab() if token and until_role.endswith(token)
+    ]
     text = after[len(until_role) - max(map(len, control)) :] if control else ""
     if not text or not (judges or header.endswith(text)):
         return None
     ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
-    if tokenizer(whole)["input_ids"] != tokenizer(whole.removesuffix(text))["input_ids"] + list(ids):
+    if tokenizer(whole)["input_ids"] != tokenizer(whole.removesuffix(text))["input_ids"] + list(
+        ids
+    ):
         return None
     change_rendered(tokenizer, lambda rendered: rendered.removesuffix(text))
     return OpenedTurn(text, ids)
 
 
 def change_rendered(tokenizer: PreTrainedTokenizerBase, change: Callable[[str], str]) -> None:
-    """Make the tokenizer's apply_chat_template change each conversation that does not end with a generation prompt."""
+    """Make the tokenizer's apply_chat_template change each conversation that does not end with a
+    generation prompt.
+    """
     tokenizer.apply_chat_template = partial(_apply, tokenizer.apply_chat_template, change)
 
 
-def _apply(apply_template: Callable, change: Callable, conversation: list, **options: object) -> str | list[str]:
+def _apply(
+    apply_template: Callable, change: Callable, conversation: list, **options: object
+) -> str | list[str]:
     texts = apply_template(conversation, **options)
     if options.get("add_generation_prompt"):
         return texts
@@ -436,39 +558,52 @@ def _apply(apply_template: Callable, change: Callable, conversation: list, **opt
 def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -> str:
     """Return how a model's conversations end, one of CLOSINGS: as wanted, or for None as rendered.
 
-    InputError for "trim" if the template opens no turn, and for "rendered" if it opens one and the head has a gate: the
-    released code of such heads reads at the last header, which then follows the reply.
+    InputError for "trim" if the template opens no turn, and for "rendered" if it opens one and the
+    head has a gate: the released code of such heads reads at the last header, which then follows
+    the reply.
     """
     if closing not in (None, *CLOSINGS):
         raise InputError(f"closing must be 'rendered' or 'trim', not {closing!r}")
     if closing == "trim" and opened is None:
-        raise InputError("closing 'trim' is for templates that open another turn after the reply; leave closing out")
+        raise InputError(
+            "closing 'trim' is for templates that open another turn after the reply; leave closing "
+            "out"
+        )
     if closing != "trim" and opened is not None and gated:
         raise InputError(
-            "the chat template opens another turn after the reply, and the gate of this head would read there; "
-            "say CLOSING=trim, which ends the conversation with the reply"
+            "the chat template opens another turn after the reply, and the gate of this head would "
+            "read there; say CLOSING=trim, which ends the conversation with the reply"
         )
     return closing or "rendered"
 
 
 def complete(conversation: Conversation, opened: OpenedTurn | None) -> Conversation:
-    """Return the conversation with the turn that was left out after the reply; unchanged for None."""
+    """Return the conversation with the turn that was left out after the reply; unchanged for
+    None.
+    """
     if opened is None:
         return conversation
     return replace(
-        conversation, after=conversation.after + opened.text, closing_ids=conversation.closing_ids + opened.ids
+        conversation,
+        after=conversation.after + opened.text,
+        closing_ids=conversation.closing_ids + opened.ids,
     )
 
 
-# --- where a language model is about to speak ---------------------------------------------------------------------
+# --- where a language model is about to speak
+# ---------------------------------------------------------------------
 
 
 def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> str:
-    """Return the text up to the assistant's reply: the plain frame, or the template with a generation prompt."""
+    """Return the text up to the assistant's reply: the plain frame, or the template with a
+    generation prompt.
+    """
     if not tuned:
         return FRAME.format(prompt=prompt)
     turn = [{"role": "user", "content": prompt}]
-    return tokenizer.apply_chat_template(turn, tokenize=False, date_string=DATE, add_generation_prompt=True)
+    return tokenizer.apply_chat_template(
+        turn, tokenize=False, date_string=DATE, add_generation_prompt=True
+    )
 
 
 def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> list[int]:
@@ -476,19 +611,26 @@ def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -
     _refuse_empty(prompt)
     text = frame(tokenizer, prompt, tuned=tuned)
     with working_tokenizer(tokenizer.name_or_path):
-        return tokenizer(text.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer, text) else text)["input_ids"]
+        return tokenizer(
+            text.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer, text) else text
+        )["input_ids"]
 
 
-# --- the whole vocabulary -----------------------------------------------------------------------------------------
+# --- the whole vocabulary
+# -----------------------------------------------------------------------------------------
 
 
-def vocabulary(tokenizer: PreTrainedTokenizerBase, some: Sequence[int] | None = None) -> pd.DataFrame:
-    """Return all ids of the tokenizer, or some, in order, with columns token_id, token (string), text (decoded)."""
+def vocabulary(
+    tokenizer: PreTrainedTokenizerBase, some: Sequence[int] | None = None
+) -> pd.DataFrame:
+    """Return all ids of the tokenizer, or some, in order, with columns token_id, token (string),
+    text (decoded).
+    """
     known = set(tokenizer.get_vocab().values())
     token_id = np.array(sorted(known if some is None else known & set(some)), dtype=np.int32)
     ids = token_id.tolist()
     with working_tokenizer(tokenizer.name_or_path):
         texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)
-    return pd.DataFrame({"token_id": token_id, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts}).astype(
-        {"token": "str", "text": "str"}
-    )
+    return pd.DataFrame(
+        {"token_id": token_id, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts}
+    ).astype({"token": "str", "text": "str"})

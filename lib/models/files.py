@@ -1,4 +1,6 @@
-"""Files of checkpoints: found on the hub or in a folder, opened, and hashed. Each failure becomes one line."""
+"""Files of checkpoints: found on the hub or in a folder, opened, and hashed. Each failure
+becomes one line.
+"""
 
 import contextlib
 import hashlib
@@ -23,14 +25,19 @@ TEMPLATES = "additional_chat_templates/*.jinja"
 PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
 OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what their owner can do
-    "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that they were made from",
-    "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which writes pytorch_model.bin",
-    "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils dcp_to_torch",
+    "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that "
+    "they were made from",
+    "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which "
+    "writes pytorch_model.bin",
+    "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils "
+    "dcp_to_torch",
     "*.pt": "a file of torch.save; if it holds the model's state_dict, name it pytorch_model.bin",
     "*.pth": "a file of torch.save; if it holds the model's state_dict, name it pytorch_model.bin",
 }
-NO_WEIGHTS = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "scaler.pt")  # what a trainer keeps beside them
-EIGHT_BITS = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8")  # formats of safetensors that no model computes in
+# what a trainer keeps beside them
+NO_WEIGHTS = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "scaler.pt")
+# formats of safetensors that no model computes in
+EIGHT_BITS = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8")
 _DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
 
 
@@ -44,30 +51,44 @@ def refusing(
     except InputError:
         raise
     except errors as error:
-        raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)}); {remedy}") from error
+        raise InputError(
+            f"{problem} ({type(error).__name__}: {first_line(error)}); {remedy}"
+        ) from error
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of the error's message, at most 150 characters; the type's name if it is empty."""
+    """Return the first line of the error's message, at most 150 characters; the type's name if
+    it is empty.
+    """
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
 
 
 @contextlib.contextmanager
 def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
-    """Turn running out of memory into one line: this one, or by default `there is too little memory to <what>`."""
+    """Turn running out of memory into one line: this one, or by default `there is too little
+    memory to <what>`.
+    """
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_of_memory(error):
             raise
-        usual = f"there is too little memory to {what}; free some, or use a larger machine, and run the same command "
+        usual = (
+            f"there is too little memory to {what}; free some, or use a larger machine, and "
+            "run the same command "
+        )
         raise InputError(line or f"{usual}again: what was scored is kept") from error
 
 
 @contextlib.contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers from printing reports and progress bars; what was loaded is checked here, more strictly."""
-    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    """Keep transformers from printing reports and progress bars; what was loaded is checked
+    here, more strictly.
+    """
+    verbosity, bars = (
+        transformers_logging.get_verbosity(),
+        transformers_logging.is_progress_bar_enabled(),
+    )
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:
@@ -78,11 +99,14 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-# --- opened -------------------------------------------------------------------------------------------------------
+# --- opened
+# --------------------------------------------------------------------------------------------------
 
 
 def read_json(path: Path, remedy: str = "download it again") -> dict:
-    """Return the object in a JSON file. InputError if there is no such file, or if it holds something else."""
+    """Return the object in a JSON file. InputError if there is no such file, or if it holds
+    something else.
+    """
     with refusing(f"{path} cannot be read as JSON", remedy):
         if not path.is_file():  # a pipe would be waited for
             raise FileNotFoundError("there is no such file")
@@ -96,29 +120,39 @@ def open_tensors(path: Path) -> safe_open:
     """Return a safetensors file, open to be read."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    return safe_open(path, "pt", backend="pread")  # not mapped: one that is cut short in use would end the process
+    # not mapped: one that is cut short in use would end the process
+    return safe_open(path, "pt", backend="pread")
 
 
 def tensor_files(folder: Path) -> dict[str, Path]:
-    """Return which safetensors file holds each tensor, of the files that transformers reads; print which are not read.
+    """Return which safetensors file holds each tensor, of the files that transformers reads; print
+    which are not read.
 
-    InputError if a file is missing or cut short, if two hold a tensor of one name, or if a tensor holds no numbers
-    that can be read: see _refuse_unreadable.
+    InputError if a file is missing or cut short, if two hold a tensor of one name, or if a tensor
+    holds no numbers that can be read: see _refuse_unreadable.
     """
     files = weight_files(folder)
-    beside = {path.name for pattern in ("*.safetensors", "pytorch_model*.bin") for path in folder.glob(pattern)}
+    beside = {
+        path.name
+        for pattern in ("*.safetensors", "pytorch_model*.bin")
+        for path in folder.glob(pattern)
+    }
     if others := sorted(beside - {path.name for path in files}):
         tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
     file_of: dict[str, Path] = {}  # a tensor's name -> its file
     for path in files:
-        torn = refusing(f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError))
+        torn = refusing(
+            f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError)
+        )
         with torn, open_tensors(path) as tensors:
             keys = tensors.keys()
             stored = {key: tensors.get_slice(key) for key in keys}
             kinds = {key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()}
         _refuse_unreadable(folder, kinds)
         if twice := sorted(file_of.keys() & set(keys)):
-            raise InputError(f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again")
+            raise InputError(
+                f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again"
+            )
         file_of |= dict.fromkeys(keys, path)
     return file_of
 
@@ -131,35 +165,56 @@ def _refuse_unreadable(folder: Path, kinds: dict[str, tuple[str, list[int]]]) ->
     for key, (dtype, shape) in kinds.items():
         if 0 in shape:
             raise InputError(
-                f"{folder}: the tensor {key} is empty, as DeepSpeed's ZeRO-3 leaves it where a model is saved before "
-                "its parts are gathered; save again with stage3_gather_16bit_weights_on_model_save, or run "
-                "zero_to_fp32.py on the training's checkpoint"
+                f"{folder}: the tensor {key} is empty, as DeepSpeed's ZeRO-3 leaves it where a "
+                "model is saved before its parts are gathered; save again with "
+                "stage3_gather_16bit_weights_on_model_save, or run zero_to_fp32.py on the "
+                "training's checkpoint"
             )
         if dtype in EIGHT_BITS and key.endswith("weight"):
-            scale = next((name for name in kinds if name.startswith(f"{key}_scale") or name == f"{key}.scale"), "")
-            what = f"with scales ({scale})" if scale else "without a scale, so that their size is unknown"
+            scale = next(
+                (
+                    name
+                    for name in kinds
+                    if name.startswith(f"{key}_scale") or name == f"{key}.scale"
+                ),
+                "",
+            )
+            what = (
+                f"with scales ({scale})"
+                if scale
+                else "without a scale, so that their size is unknown"
+            )
             raise InputError(
-                f"{folder}: its weights are in 8 bits ({key}: {dtype}) {what}; give the checkpoint in the precision "
-                "that it was trained in"
+                f"{folder}: its weights are in 8 bits ({key}: {dtype}) {what}; give the checkpoint "
+                "in the precision that it was trained in"
             )
 
 
 def weight_files(folder: Path) -> list[Path]:
     """Return the files that hold the weights: safetensors, or without any what was pickled.
 
-    InputError if there are none, if an index is broken or leads out of its folder, or if a file that it lists is
-    missing.
+    InputError if there are none, if an index is broken or leads out of its folder, or if a file
+    that it lists is missing.
     """
-    head = [path for path in (folder / f"value_head{end}" for end in (".safetensors", ".bin")) if path.is_file()][:1]
+    head = [
+        path
+        for path in (folder / f"value_head{end}" for end in (".safetensors", ".bin"))
+        if path.is_file()
+    ][:1]
     for whole in (folder / "model.safetensors", folder / "pytorch_model.bin"):
         index = folder / f"{whole.name}.index.json"
         if whole.is_file():
             return [whole, *head]
         if index.is_file():
-            wrong = f"{index} does not say in which {whole.suffix[1:]} file each tensor is; download it again"
+            wrong = (
+                f"{index} does not say in which {whole.suffix[1:]} file each tensor is; "
+                "download it again"
+            )
             try:
                 names = set(read_json(index)["weight_map"].values())
-                inside = all(Path(name).name == name and name.endswith(whole.suffix) for name in names)
+                inside = all(
+                    Path(name).name == name and name.endswith(whole.suffix) for name in names
+                )
             except (InputError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(wrong) from error
             if not names or not inside:  # a name with a folder would lead elsewhere
@@ -167,19 +222,30 @@ def weight_files(folder: Path) -> list[Path]:
             shards = [folder / name for name in sorted(names)]
             for number, path in enumerate(shards, start=1):
                 if not path.exists():
-                    line = f"{folder}: shard {number} of {len(shards)} is missing ({path.name}); download it"
+                    line = (
+                        f"{folder}: shard {number} of {len(shards)} is missing ({path.name}); "
+                        "download it"
+                    )
                     raise InputError(line)
             return [*shards, *head]
-        if others := sorted(path.name for path in folder.glob(f"*{whole.suffix}") if path not in head):
-            raise InputError(f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them")
+        if others := sorted(
+            path.name for path in folder.glob(f"*{whole.suffix}") if path not in head
+        ):
+            raise InputError(
+                f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them"
+            )
     for pattern, remedy in OTHER_WEIGHTS.items():
         found = (path for path in folder.glob(pattern) if path.name not in NO_WEIGHTS)
         if others := sorted(path.relative_to(folder).as_posix() for path in found):
             raise InputError(f"{folder} holds {others[0]}, {remedy}")
-    raise InputError(f"{folder} holds no weights in safetensors; download them, or save them with save_pretrained")
+    raise InputError(
+        f"{folder} holds no weights in safetensors; download them, or save them with "
+        "save_pretrained"
+    )
 
 
-# --- fetched and hashed -------------------------------------------------------------------------------------------
+# --- fetched and hashed
+# -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -195,7 +261,9 @@ class Files:
     states: dict[Path, tuple[list[int], str]]
 
     def refuse_changed(self, *paths: Path) -> None:
-        """Raise InputError if one of these files (by default of all files) has changed since it was hashed."""
+        """Raise InputError if one of these files (by default of all files) has changed since it
+        was hashed.
+        """
         for path in paths or self.states:
             state, digest = self.states[path]
             with contextlib.suppress(OSError):  # it is gone
@@ -204,16 +272,18 @@ class Files:
                 if now == state or now[:-1] == state[:-1] and _hash_content(path) == digest:
                     continue
             raise InputError(
-                f"{path} was changed while the model was in use, so that rewards would come from two models; load the "
-                "model again, or run the same command again: what was scored before is kept"
+                f"{path} was changed while the model was in use, so that rewards would come from "
+                "two models; load the model again, or run the same command again: what was scored "
+                "before is kept"
             )
 
 
 def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple[Path, str]:
-    """Return the folder with a checkpoint's files, and its commit if it came from the hub; "" for a local folder.
+    """Return the folder with a checkpoint's files, and its commit if it came from the hub; "" for a
+    local folder.
 
-    `patterns` selects the files to download; pickled weights only come if READ finds no others. InputError if the
-    checkpoint is not available, and for a revision of a local folder.
+    `patterns` selects the files to download; pickled weights only come if READ finds no others.
+    InputError if the checkpoint is not available, and for a revision of a local folder.
     """
     folder = Path(hub_id)
     if folder.is_dir():
@@ -222,48 +292,73 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
         return folder, ""
     if folder.is_absolute():
         raise InputError(
-            f"no reward model in {folder}; if it is made here, make it with: make reproduce, or V-Smol-135M with: "
-            "python -m lib.run human_ratings"
+            f"no reward model in {folder}; if it is made here, make it with: make reproduce, or "
+            "V-Smol-135M with: python -m lib.run human_ratings"
         )
     try:
-        place = huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
+        place = huggingface_hub.snapshot_download(
+            hub_id, revision=revision or None, allow_patterns=list(patterns)
+        )
         if patterns is READ and not any(Path(place).glob("*.safetensors")):
-            huggingface_hub.snapshot_download(hub_id, revision=Path(place).name, allow_patterns=list(PICKLED))
+            huggingface_hub.snapshot_download(
+                hub_id, revision=Path(place).name, allow_patterns=list(PICKLED)
+            )
     except Exception as error:  # the network fails in many ways; each becomes one line
-        why = f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
+        why = (
+            f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or "
+            "give a local folder"
+        )
         if isinstance(error, HFValidationError):
             why = f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
         elif isinstance(error, GatedRepoError):
-            why = f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
+            why = (
+                f"{hub_id} is gated: accept its terms on its model page while logged in, then "
+                "run: hf auth login"
+            )
         elif isinstance(error, HfHubHTTPError):
             status = getattr(error.response, "status_code", "an error")
-            why = f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
+            why = (
+                f"the model hub answered {status} for {hub_id}; check the name, or log in with: "
+                "hf auth login"
+            )
         elif isinstance(error, OSError) and error.errno is not None:
-            why = f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
+            why = (
+                f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to "
+                "another folder"
+            )
         raise InputError(why) from error
     return Path(place), Path(place).name
 
 
 def hashed(folder: Path, *patterns: str) -> tuple[str, dict[Path, tuple[list[int], str]]]:
-    """Return a hash of the names and contents of all files that can change a reward, and the states of these files.
+    """Return a hash of the names and contents of all files that can change a reward, and the states
+    of these files.
 
-    patterns: of further files, beside READ. InputError for what is no file, such as a pipe, which would be waited for.
+    patterns: of further files, beside READ. InputError for what is no file, such as a pipe, which
+    would be waited for.
     """
     found = {path for pattern in (*READ, TEMPLATES, *patterns) for path in folder.glob(pattern)}
     digest, states = hashlib.sha256(), {}
     for path in sorted(file for file in found if file.name not in NOT_READ):
         if not path.is_file():
-            raise InputError(f"{path} is not a file that can be read; download it again, or take it away")
+            raise InputError(
+                f"{path} is not a file that can be read; download it again, or take it away"
+            )
         with refusing(f"{path} cannot be read", "make it readable", OSError):
             states[path] = state_of(path), _hash_content(path)
-        digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(states[path][1]))
-    with contextlib.suppress(InputError):  # a folder that cannot be written: they are hashed again the next time
+        digest.update(
+            os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(states[path][1])
+        )
+    # a folder that cannot be written: they are hashed again the next time
+    with contextlib.suppress(InputError):
         _DIGESTS.keep()
     return f"sha256:{digest.hexdigest()[:16]}", states
 
 
 def _hash_content(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex, kept until the file changes. OSError if there is no file."""
+    """Return the SHA-256 of a file, in hex, kept until the file changes. OSError if there is no
+    file.
+    """
 
     def compute(path: Path) -> str:
         with path.open("rb") as content:

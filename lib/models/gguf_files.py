@@ -1,6 +1,8 @@
-"""Language models in GGUF, the format of llama.cpp: a file of Llama's shape becomes a folder in safetensors.
+"""Language models in GGUF, the format of llama.cpp: a file of Llama's shape becomes a folder in
+safetensors.
 
-GGUF: github.com/ggml-org/ggml, docs/gguf.md. The gguf package, of the same authors, reads the file and dequantises it.
+GGUF: github.com/ggml-org/ggml, docs/gguf.md. The gguf package, of the same authors, reads the file
+and dequantises it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,8 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast
 from .. import InputError
 from .files import refusing
 
-# Name of a tensor in GGUF -> in transformers; in a layer, after blk.<number>. and model.layers.<number>.
+# Name of a tensor in GGUF -> in transformers; in a layer, after blk.<number>. and
+# model.layers.<number>.
 OUTSIDE = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -36,7 +39,8 @@ IN_LAYER = {
 HEADS = {"attn_q": "head_count", "attn_k": "head_count_kv"}  # whose rows llama.cpp orders by pairs
 CONTROL = 3  # in tokenizer.ggml.token_type
 _GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-# tokenizer.ggml.pre -> how texts are cut before merges. transformers' own reader of GGUF leaves out the digits.
+# tokenizer.ggml.pre -> how texts are cut before merges. transformers' own reader of GGUF leaves out
+# the digits.
 CUTS = {
     "gpt-2": _GPT2,
     "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _GPT2]),
@@ -44,10 +48,11 @@ CUTS = {
 
 
 def convert(file: Path, folder: Path) -> dict[str, int]:
-    """Write the model in a GGUF file as a folder: float32 safetensors, config, tokenizer and chat template.
+    """Write the model in a GGUF file as a folder: float32 safetensors, config, tokenizer and chat
+    template.
 
-    Return the number of tensors of each quantisation, such as {"Q4_1": 210}. InputError if the file is cut short, or
-    if its architecture, tensors or tokenizer are of a kind that is not read here.
+    Return the number of tensors of each quantisation, such as {"Q4_1": 210}. InputError if the file
+    is cut short, or if its architecture, tensors or tokenizer are of a kind that is not read here.
     """
     from gguf import GGUFReader  # here, because only this function needs it
 
@@ -74,13 +79,15 @@ def _refuse_other_shapes(file: Path, fields: Mapping[str, Any]) -> None:
     for field, values in read.items():
         if fields.get(field) not in values:
             raise InputError(
-                f"{file}: {field} is {fields.get(field)}, and only {values[0]} is read here; give the checkpoint in "
-                "safetensors that the file was made from"
+                f"{file}: {field} is {fields.get(field)}, and only {values[0]} is read here; give "
+                "the checkpoint in safetensors that the file was made from"
             )
 
 
 def _tensors_of(file: Path, read: Any, fields: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Return all weights, dequantised to float32, under transformers' names and with its order of rows."""
+    """Return all weights, dequantised to float32, under transformers' names and with its order
+    of rows.
+    """
     from gguf import dequantize
 
     tensors = {}
@@ -95,16 +102,19 @@ def _tensors_of(file: Path, read: Any, fields: Mapping[str, Any]) -> dict[str, t
         else:
             place = OUTSIDE.get(name, "")
         if not place or place.endswith(".") or kind != "weight":
-            raise InputError(f"{file} holds the tensor {tensor.name}, which no plain Llama has; give safetensors")
+            raise InputError(
+                f"{file} holds the tensor {tensor.name}, which no plain Llama has; give safetensors"
+            )
         tensors[f"{place}.{kind}"] = torch.from_numpy(np.array(values))  # a copy, in rows
     return tensors
 
 
 def _by_halves(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Return the rows of queries or keys, (heads * d, width), in the order in which transformers rotates them.
+    """Return the rows of queries or keys, (heads * d, width), in the order in which transformers
+    rotates them.
 
-    Rotary embeddings turn pairs of rows. In llama.cpp the two rows of a pair are neighbours: 0, 1. transformers puts
-    the first rows of all pairs before the second rows: 0, d / 2.
+    Rotary embeddings turn pairs of rows. In llama.cpp the two rows of a pair are neighbours: 0, 1.
+    transformers puts the first rows of all pairs before the second rows: 0, d / 2.
     """
     pairs = rows.reshape(heads, -1, 2, rows.shape[1])  # (heads, d / 2, 2, width)
     return pairs.swapaxes(1, 2).reshape(rows.shape)
@@ -127,7 +137,10 @@ def _config_of(fields: Mapping[str, Any], tied: bool) -> LlamaConfig:
         rope_parameters={"rope_type": "default", "rope_theta": fields["llama.rope.freq_base"]},
         tie_word_embeddings=tied,
         dtype="float32",
-        **{f"{name}_token_id": fields.get(f"tokenizer.ggml.{ggml}_token_id") for name, ggml in SPECIAL.items()},
+        **{
+            f"{name}_token_id": fields.get(f"tokenizer.ggml.{ggml}_token_id")
+            for name, ggml in SPECIAL.items()
+        },
     )
 
 
@@ -135,7 +148,9 @@ SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding"}  # transformers' name -
 
 
 def _tokenizer_of(fields: Mapping[str, Any]) -> PreTrainedTokenizerFast:
-    """Return the byte-level tokenizer that vocabulary and merges define; control tokens are found in any text."""
+    """Return the byte-level tokenizer that vocabulary and merges define; control tokens are
+    found in any text.
+    """
     tokens = fields["tokenizer.ggml.tokens"]
     merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
     vocabulary = {token: number for number, token in enumerate(tokens)}
@@ -143,10 +158,16 @@ def _tokenizer_of(fields: Mapping[str, Any]) -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = CUTS[fields["tokenizer.ggml.pre"]]
     tokenizer.decoder = decoders.ByteLevel()
     kinds = zip(tokens, fields["tokenizer.ggml.token_type"], strict=True)
-    control = [AddedToken(token, special=True, normalized=False) for token, kind in kinds if kind == CONTROL]
+    control = [
+        AddedToken(token, special=True, normalized=False)
+        for token, kind in kinds
+        if kind == CONTROL
+    ]
     tokenizer.add_special_tokens(control)
     ids = {name: fields.get(f"tokenizer.ggml.{ggml}_token_id") for name, ggml in SPECIAL.items()}
-    special = {f"{name}_token": tokens[number] for name, number in ids.items() if number is not None}
+    special = {
+        f"{name}_token": tokens[number] for name, number in ids.items() if number is not None
+    }
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         chat_template=fields.get("tokenizer.chat_template"),

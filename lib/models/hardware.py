@@ -16,7 +16,9 @@ CGROUPS = Path("/sys/fs/cgroup")  # where Linux tells a container's limits, if i
 
 
 def free(device: str = "cpu") -> int:
-    """Return the bytes that this process can take on the device: free, and within its container and its limits."""
+    """Return the bytes that this process can take on the device: free, and within its container
+    and its limits.
+    """
     if torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     used = psutil.Process().memory_info()
@@ -34,7 +36,9 @@ def free(device: str = "cpu") -> int:
 
 
 def _container_limits() -> Iterator[Path]:
-    """Yield files that may hold the limit of its control group: of both versions, inside a container and outside."""
+    """Yield files that may hold the limit of its control group: of both versions, inside a
+    container and outside.
+    """
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -42,14 +46,18 @@ def _container_limits() -> Iterator[Path]:
                 yield from (CGROUPS / path.strip("/") / "memory.max", CGROUPS / "memory.max")
             elif "memory" in controllers.split(","):
                 version_1 = CGROUPS / "memory"
-                yield from (version_1 / path.strip("/") / "memory.limit_in_bytes", version_1 / "memory.limit_in_bytes")
+                yield from (
+                    version_1 / path.strip("/") / "memory.limit_in_bytes",
+                    version_1 / "memory.limit_in_bytes",
+                )
 
 
 @contextlib.contextmanager
 def one_thread(wanted: bool = True) -> Iterator[None]:
     """Let torch compute on one thread while this lasts, if that is wanted.
 
-    Sums are then in one order on every number of cores. Threads that share short sums also mostly wait for each other.
+    Sums are then in one order on every number of cores. Threads that share short sums also mostly
+    wait for each other.
     """
     usual = torch.get_num_threads()
     torch.set_num_threads(1 if wanted else usual)
@@ -60,7 +68,8 @@ def one_thread(wanted: bool = True) -> Iterator[None]:
 
 
 def each(function: Callable, jobs: list, processes: int) -> Iterator:
-    """Yield what the function makes of each job, in order; so many at once, each in a process with one thread.
+    """Yield what the function makes of each job, in order; so many at once, each in a process with
+    one thread.
 
     The function must be importable by name. With one job or one process, it runs here.
     """
@@ -74,9 +83,12 @@ def each(function: Callable, jobs: list, processes: int) -> Iterator:
 
 
 def _begin() -> None:
-    """Give torch one thread in a new process, and end this process when the one that started it ends."""
+    """Give torch one thread in a new process, and end this process when the one that started it
+    ends.
+    """
 
-    def end_with_parent() -> None:  # else it would wait for work for ever when the process that gives it is killed
+    # else it would wait for work for ever when the process that gives it is killed
+    def end_with_parent() -> None:
         if parent := multiprocessing.parent_process():
             parent.join()
             os._exit(1)

@@ -1,6 +1,8 @@
-"""The heads of reward models: from the backbone's output at the last position to one reward, in fp32.
+"""The heads of reward models: from the backbone's output at the last position to one reward, in
+fp32.
 
-Their formulas are written here from their publications, their parameters named as in the released checkpoints.
+Their formulas are written here from their publications, their parameters named as in the released
+checkpoints.
 """
 
 import math
@@ -17,28 +19,36 @@ from transformers import MODEL_MAPPING, PreTrainedConfig
 
 
 class Head(nn.Module):
-    """Map hidden states at the last position, (n, d) float32, to rewards on the model's own scale, (n,) float32.
+    """Map hidden states at the last position, (n, d) float32, to rewards on the model's own scale,
+    (n,) float32.
 
-    `gate` runs once per prompt, on the state where the user's turn ends; `forward(hidden, gate)` for each reply.
+    `gate` runs once per prompt, on the state where the user's turn ends; `forward(hidden, gate)`
+    for each reply.
     """
 
     def gate(self, gate_hidden: Tensor) -> Tensor | None:
-        """Return the objectives' weights, (objectives,), from the state where the user's turn ends, (d,); or None."""
+        """Return the objectives' weights, (objectives,), from the state where the user's turn
+        ends, (d,); or None.
+        """
         return None
 
 
 class LinearHead(Head):
-    """Linear layers with ReLU between them. Most reward models have a single one, one direction: r = w . h.
+    """Linear layers with ReLU between them. Most reward models have a single one, one direction: r
+    = w . h.
 
-    `shapes` gives the shapes of its tensors, by name; None means a single layer without bias. If the configuration says
-    so, rewards are normalised: (r - mean) / std. OpenRLHF stores mean and std with normalize_reward. Beaver stores mean
-    and var with do_normalize, and its cost models are only divided.
+    `shapes` gives the shapes of its tensors, by name; None means a single layer without bias. If
+    the configuration says so, rewards are normalised: (r - mean) / std. OpenRLHF stores mean and
+    std with normalize_reward. Beaver stores mean and var with do_normalize, and its cost models are
+    only divided.
     """
 
     def __init__(self, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None):
         super().__init__()
         own = {key: shape for key, shape in (shapes or {}).items() if key.startswith("score.")}
-        weights = sorted((key for key in own if key.endswith(".weight")), key=lambda key: (len(key), key))
+        weights = sorted(
+            (key for key in own if key.endswith(".weight")), key=lambda key: (len(key), key)
+        )
         sizes = [config.hidden_size, *(own[key][0] for key in weights[:-1]), 1]
         has_bias = any(key.endswith(".bias") for key in own)
         layers = [nn.Linear(before, after, has_bias) for before, after in pairwise(sizes)]
@@ -49,16 +59,21 @@ class LinearHead(Head):
             self.mean, self.std = float(config.mean), float(config.std)
         elif getattr(config, "do_normalize", False) and hasattr(config, "var"):
             is_cost = getattr(config, "score_type", "reward") == "cost"
-            self.mean, self.std = 0.0 if is_cost else float(config.mean[0]), math.sqrt(config.var[0]) + 1e-8
+            self.mean, self.std = (
+                0.0 if is_cost else float(config.mean[0]),
+                math.sqrt(config.var[0]) + 1e-8,
+            )
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         return (self.score(hidden).squeeze(-1) - self.mean) / self.std  # (n, d) -> (n,)
 
 
 class ArmoHead(Head):
-    """ArmoRM: 19 objectives, made independent of verbosity by a fixed matrix T, mixed by a gate that sees the prompt.
+    """ArmoRM: 19 objectives, made independent of verbosity by a fixed matrix T, mixed by a gate
+    that sees the prompt.
 
-    r = sum_k g_k (R h . T)_k with g = softmax(MLP(h_gate) / temperature) * scale. (Wang et al. 2024)
+    r = sum_k g_k (R h . T)_k with g = softmax(MLP(h_gate) / temperature) * scale. (Wang et al.
+    2024)
     """
 
     def __init__(self, config: PreTrainedConfig):
@@ -72,35 +87,54 @@ class ArmoHead(Head):
         return self.gating(gate_hidden)  # (d,) -> (objectives,)
 
     def forward(self, hidden: Tensor, gate: Tensor) -> Tensor:
-        return self.regression_layer(hidden) @ self.reward_transform_matrix @ gate  # (n, objectives) -> (n,)
+        # (n, objectives) -> (n,)
+        return self.regression_layer(hidden) @ self.reward_transform_matrix @ gate
 
 
 class QuantileHead(Head):
-    """QRM: each objective has 19 quantiles. A gate that reads the prompt mixes the means of the objectives.
+    """QRM: each objective has 19 quantiles. A gate that reads the prompt mixes the means of the
+    objectives.
 
-    r = sum_k g_k (q . T)_k, where q_k is the mean of objective k's quantiles; the Gemma version has no T. (Dorka 2024)
+    r = sum_k g_k (q . T)_k, where q_k is the mean of objective k's quantiles; the Gemma version has
+    no T. (Dorka 2024)
     """
 
-    def __init__(self, config: PreTrainedConfig, *, objectives: int, transform: bool, gate: str, temperature: float):
+    def __init__(
+        self,
+        config: PreTrainedConfig,
+        *,
+        objectives: int,
+        transform: bool,
+        gate: str,
+        temperature: float,
+    ):
         super().__init__()
         self.objectives = getattr(config, "num_objectives", objectives)
         quantiles = getattr(config, "num_quantiles", 19)
-        self.regression_layer = nn.Linear(config.hidden_size, self.objectives * quantiles, bias=False)
+        self.regression_layer = nn.Linear(
+            config.hidden_size, self.objectives * quantiles, bias=False
+        )
         if transform:
             self.reward_transform_matrix = nn.Parameter(torch.eye(self.objectives))
         self.gating = Gate(config, self.objectives, temperature=temperature, blocks=gate)
 
     def gate(self, gate_hidden: Tensor) -> Tensor:
         gate = self.gating(gate_hidden)  # (d,) -> (objectives,)
-        return self.reward_transform_matrix @ gate if hasattr(self, "reward_transform_matrix") else gate
+        return (
+            self.reward_transform_matrix @ gate
+            if hasattr(self, "reward_transform_matrix")
+            else gate
+        )
 
     def forward(self, hidden: Tensor, gate: Tensor) -> Tensor:
-        quantiles = self.regression_layer(hidden).unflatten(-1, (self.objectives, -1))  # (n, objectives, quantiles)
+        # (n, objectives, quantiles)
+        quantiles = self.regression_layer(hidden).unflatten(-1, (self.objectives, -1))
         return quantiles.mean(-1) @ gate  # (n, objectives) -> (n,)
 
 
 class UncertaintyHead(Head):
-    """URM: five attributes as (mean, log sd) pairs. Weights from the reply's own state mix the means.
+    """URM: five attributes as (mean, log sd) pairs. Weights from the reply's own state mix the
+    means.
 
     r = sum_i mu_i(h) w_i(h), weights not normalised. (Lou et al. 2024)
     """
@@ -112,7 +146,15 @@ class UncertaintyHead(Head):
         d = config.hidden_size
         self.score = nn.Linear(d, 2 * self.ATTRIBUTES, bias=False)
         self.weights = nn.ModuleDict(
-            {"fc": nn.Sequential(nn.Linear(d, d), nn.SELU(), nn.Linear(d, d), nn.SELU(), nn.Linear(d, self.ATTRIBUTES))}
+            {
+                "fc": nn.Sequential(
+                    nn.Linear(d, d),
+                    nn.SELU(),
+                    nn.Linear(d, d),
+                    nn.SELU(),
+                    nn.Linear(d, self.ATTRIBUTES),
+                )
+            }
         )
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
@@ -121,21 +163,27 @@ class UncertaintyHead(Head):
 
 
 class HelpfulnessHead(UncertaintyHead):
-    """What the paper's code read from URM: the mean of attribute 0, helpfulness, with the learned mixture dropped."""
+    """What the paper's code read from URM: the mean of attribute 0, helpfulness, with the
+    learned mixture dropped.
+    """
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         return self.score(hidden)[..., 0]
 
 
 class TokenHead(Head):
-    """Judges and process reward models: the logit of a token as the next one, less another's if two are named.
+    """Judges and process reward models: the logit of a token as the next one, less another's if two
+    are named.
 
-    Logits are soft-capped as config.json says, cap * tanh(logit / cap), before the difference. shapes: see LinearHead.
+    Logits are soft-capped as config.json says, cap * tanh(logit / cap), before the difference.
+    shapes: see LinearHead.
     """
 
     def __init__(self, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]]):
         super().__init__()
-        self.lm_head = nn.Linear(config.hidden_size, shapes["lm_head.weight"][0], "lm_head.bias" in shapes)
+        self.lm_head = nn.Linear(
+            config.hidden_size, shapes["lm_head.weight"][0], "lm_head.bias" in shapes
+        )
         self.cap = getattr(config, "final_logit_softcapping", None)
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
@@ -146,11 +194,18 @@ class TokenHead(Head):
 
 
 class Gate(nn.Module):
-    """Mixture weights over objectives, softmax(MLP(h) / temperature) * scale; keys as in the released checkpoints."""
+    """Mixture weights over objectives, softmax(MLP(h) / temperature) * scale; keys as in the
+    released checkpoints.
+    """
 
-    def __init__(self, config: PreTrainedConfig, objectives: int, *, temperature: float, blocks: str):
+    def __init__(
+        self, config: PreTrainedConfig, objectives: int, *, temperature: float, blocks: str
+    ):
         super().__init__()
-        width, depth = getattr(config, "gating_hidden_dim", 1024), getattr(config, "gating_n_hidden", 3)
+        width, depth = (
+            getattr(config, "gating_hidden_dim", 1024),
+            getattr(config, "gating_n_hidden", 3),
+        )
         sizes = [config.hidden_size] + [width] * depth
         layers: list[nn.Module] = []
         for block, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
@@ -173,7 +228,8 @@ class Gate(nn.Module):
         return self.layers[-1](x)[0].div(self.temperature).softmax(-1) * self.logit_scale
 
 
-# --- which head a checkpoint holds ---------------------------------------------------------------------------------
+# --- which head a checkpoint holds
+# ---------------------------------------------------------------------------------
 
 
 class Layout(NamedTuple):
@@ -203,30 +259,37 @@ class Layout(NamedTuple):
 READ_AT = ("last", "last_not_pad")
 _ANY = r"(?!.*Critic).*"  # a critic has the same tensors, but values states in training
 _qrm_llama = partial(QuantileHead, objectives=19, transform=True, gate="norm", temperature=5.0)
-_qrm_gemma = partial(QuantileHead, objectives=5, transform=False, gate="norm_dropout", temperature=1.0)
+_qrm_gemma = partial(
+    QuantileHead, objectives=5, transform=False, gate="norm_dropout", temperature=1.0
+)
 # By name of the head; the first that fits a checkpoint is taken.
 # Sources in reward-bench: github.com/allenai/reward-bench, rewardbench/models/
 LAYOUTS = {
-    "qrm_llama": Layout("LlamaForRewardModelWithGating", "gating.layers.2.running_mean", _qrm_llama, gated=True),
+    "qrm_llama": Layout(
+        "LlamaForRewardModelWithGating", "gating.layers.2.running_mean", _qrm_llama, gated=True
+    ),
     "armorm": Layout("LlamaForRewardModelWithGating", "", ArmoHead, gated=True),
     "qrm_gemma": Layout("Gemma2ForQuantileSequenceClassification", "", _qrm_gemma, gated=True),
     "urm": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", UncertaintyHead),
-    "urm_helpfulness": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", HelpfulnessHead),
+    "urm_helpfulness": Layout(
+        "LlamaForSequenceClassificationWithNormal_Weights", "", HelpfulnessHead
+    ),
     # Encoders (BERT, DeBERTa)
     "classifier": Layout(r".*ForSequenceClassification", "classifier.", None, "pooled"),
     # transformers, TRL: transformers, modeling_layers.py; INF-ORM: reward-bench, inform.py
     "linear": Layout(r"none|.*ForSequenceClassification", "score.", reads="last_not_pad"),
     # Qwen2.5-Math-RM, WorldPM: github.com/sgl-project/sglang, srt/models/qwen2_rm.py
     "qwen2_rm": Layout("Qwen2ForRewardModel", "score.", reads="last_not_pad"),
-    # verl, AReaL: transformers, modeling_layers.py; github.com/volcengine/verl, workers/fsdp_workers.py
+    # verl, AReaL: transformers, modeling_layers.py; github.com/volcengine/verl,
+    # workers/fsdp_workers.py
     "token": Layout(r".*ForTokenClassification", "score."),
     # github.com/OpenRLHF/OpenRLHF, openrlhf/models/model.py, where value_head is the older name
     "openrlhf": Layout(_ANY, "score."),
     "value_head": Layout(_ANY, "value_head."),
     # reward-bench, athene.py
     "athene": Layout(r"Athene.*|CustomAutoModel.*", "v_head.", adds="cls_token"),
-    # LLaMA-Factory, TRL's value heads: github.com/hiyouga/LLaMA-Factory, train/callbacks.py; GRM-sftreg: reward-bench,
-    # grm.py
+    # LLaMA-Factory, TRL's value heads: github.com/hiyouga/LLaMA-Factory, train/callbacks.py;
+    # GRM-sftreg: reward-bench, grm.py
     "v_head": Layout(_ANY, "v_head.summary."),
     # Eurus, UltraRM: reward-bench, openbmb.py
     "regression_head": Layout(_ANY, "regression_head."),
@@ -234,25 +297,31 @@ LAYOUTS = {
     "score_head": Layout(_ANY, "score_head."),
     # The same shape under another name
     "reward_head": Layout(_ANY, "reward_head."),
-    # A language model whose user names the tokens. Nemotron-Reward, Math-Shepherd: their model cards; RLHFlow's PRM:
-    # github.com/RLHFlow/RLHF-Reward-Modeling, math-rm/prm_evaluate.py
+    # A language model whose user names the tokens. Nemotron-Reward, Math-Shepherd: their model
+    # cards; RLHFlow's PRM: github.com/RLHFlow/RLHF-Reward-Modeling, math-rm/prm_evaluate.py
     "next_token": Layout("", "lm_head.", TokenHead),
 }
 OUTPUTS = ("lm_head.", "embed_out.")  # how the tensors of a language model's output begin
 
 
 def tensors_of_head(config: PreTrainedConfig, keys: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the tensors that are neither the backbone's, nor a language model's output, nor a trainer's averages."""
+    """Return the tensors that are neither the backbone's, nor a language model's output, nor a
+    trainer's averages.
+    """
     backbone: Any = MODEL_MAPPING[type(config)]
     others = (f"{backbone.base_model_prefix}.", *OUTPUTS, "normalizer.")
     return {key: path for key, path in keys.items() if not key.startswith(others)}
 
 
 def layout_of(architecture: str, keys: Iterable[str]) -> str | None:
-    """Return the name in LAYOUTS of the head of a checkpoint with these tensors; None if there is none."""
+    """Return the name in LAYOUTS of the head of a checkpoint with these tensors; None if there
+    is none.
+    """
     keys = list(keys)
     for name, layout in LAYOUTS.items():
-        if re.fullmatch(layout.architecture, architecture) and any(key.startswith(layout.tensors) for key in keys):
+        if re.fullmatch(layout.architecture, architecture) and any(
+            key.startswith(layout.tensors) for key in keys
+        ):
             return name
     # It then says what it lacks.
     return "linear" if architecture.endswith("ForSequenceClassification") else None
@@ -261,11 +330,18 @@ def layout_of(architecture: str, keys: Iterable[str]) -> str | None:
 def own_name(head_name: str, key: str) -> str:
     """Return what a tensor of the checkpoint is called in the head here."""
     layout = LAYOUTS[head_name]
-    return key.replace(layout.tensors, "score.", 1) if layout.is_linear and key.startswith(layout.tensors) else key
+    return (
+        key.replace(layout.tensors, "score.", 1)
+        if layout.is_linear and key.startswith(layout.tensors)
+        else key
+    )
 
 
-def new_head(head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None) -> Head:
-    """Return a freshly initialised head, one of LAYOUTS, shaped for the config, in fp32 and eval mode.
+def new_head(
+    head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None
+) -> Head:
+    """Return a freshly initialised head, one of LAYOUTS, shaped for the config, in fp32 and eval
+    mode.
 
     `shapes`: see LinearHead.
     """

@@ -1,4 +1,5 @@
-"""Causal language models: loading, and the log-probability of every token as the next one (appendix A.1.2).
+"""Causal language models: loading, and the log-probability of every token as the next one (appendix
+A.1.2).
 
 Facts about the models of Tables A1-A5 are in data/language_models.csv.
 """
@@ -19,7 +20,8 @@ from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
 from .files import tensor_files
 
-# --- loading ------------------------------------------------------------------------------------------------------
+# --- loading
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class LanguageModel:
 
     - name: the name that the user gave
     - revision: see files.Files
-    - tuned: True puts prompts into the chat template (instruction-tuned), False into the plain frame (pretrained)
+    - tuned: True puts prompts into the chat template (instruction-tuned), False into the plain
+      frame (pretrained)
     """
 
     name: str
@@ -50,13 +53,18 @@ class LanguageModel:
 
 
 def load(
-    name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
+    name: str | Path,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    attention: str | None = None,
     tuned: bool | None = None,
-) -> LanguageModel:  # fmt: skip
+) -> LanguageModel:
     """Return the language model of that nickname, hub id or folder.
 
-    See reward_models.Options for device, dtype and attention. `tuned` says whether to put prompts into the chat
-    template; None asks the registry, or else the tokenizer. InputError if it cannot be had, or is no language model.
+    See reward_models.Options for device, dtype and attention. `tuned` says whether to put prompts
+    into the chat template; None asks the registry, or else the tokenizer. InputError if it cannot
+    be had, or is no language model.
     """
     entry = find(name := str(name))
     files = checkpoints.open_files(entry["hub_id"], entry["revision"])
@@ -65,25 +73,38 @@ def load(
     architecture = checkpoints.architecture_of(config)
     if not architecture.endswith("ForCausalLM"):
         raise InputError(
-            f"{name} is a {architecture}, which predicts no next token; give the language model that was its base"
+            f"{name} is a {architecture}, which predicts no next token; give the language model "
+            "that was its base"
         )
     tensor_files(folder)  # refuses what is broken, or no safetensors
     device = checkpoints.device_for(device)
     dtype = checkpoints.dtype_for(dtype or "", device, config)
     attention = checkpoints.set_attention(config, attention)
     tokenizer = tokenizers.tokenizer_of(folder)
-    model, report = checkpoints.from_safetensors(AutoModelForCausalLM, folder, config, dtype, attention)
+    model, report = checkpoints.from_safetensors(
+        AutoModelForCausalLM, folder, config, dtype, attention
+    )
     checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(model.get_output_embeddings().weight))
     if tuned is None:
         tuned = bool(tokenizer.chat_template if entry["tuned"] == "" else entry["tuned"])
     if tuned and not tokenizer.chat_template:
-        raise InputError(f"{name}: the tokenizer has no chat template; read the model with tuned=False")
+        raise InputError(
+            f"{name}: the tokenizer has no chat template; read the model with tuned=False"
+        )
     files.refuse_changed()
     return LanguageModel(
-        name, entry["nickname"], entry["hub_id"], files.revision, tuned, dtype, attention, device, tokenizer,
+        name,
+        entry["nickname"],
+        entry["hub_id"],
+        files.revision,
+        tuned,
+        dtype,
+        attention,
+        device,
+        tokenizer,
         checkpoints.ready(model, device),
-    )  # fmt: skip
+    )
 
 
 def find(name: str) -> dict:
@@ -91,16 +112,27 @@ def find(name: str) -> dict:
     return registry.find_in(registry.language_models(), name, "language model")
 
 
-# --- log-probabilities --------------------------------------------------------------------------------------------
+# --- log-probabilities
+# --------------------------------------------------------------------------------------------
 
 
 def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
-    """Return the model's logits for what comes after the prompt, (output rows,) float32. Gemma-2's are soft-capped."""
+    """Return the model's logits for what comes after the prompt, (output rows,) float32.
+    Gemma-2's are soft-capped.
+    """
     ids = torch.tensor([model.encode(prompt)], device=model.device)
     with torch.inference_mode():
-        logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].float().cpu()
+        logits = (
+            model.model(input_ids=ids, use_cache=False, logits_to_keep=1)
+            .logits[0, -1]
+            .float()
+            .cpu()
+        )
     if not torch.isfinite(logits).all():
-        raise InputError(f"{model.name} gives logits that are not finite; load it with dtype='bfloat16' or 'float32'")
+        raise InputError(
+            f"{model.name} gives logits that are not finite; load it with dtype='bfloat16' or "
+            "'float32'"
+        )
     return logits.numpy()
 
 
@@ -109,11 +141,15 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
     return torch.log_softmax(torch.tensor(logits, dtype=torch.float32), dim=-1).numpy()
 
 
-def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path | None = None) -> pd.DataFrame:
-    """Return the log-probability of every token as the next one, as a score table; write it to `path`, if given.
+def score_vocabulary(
+    model: LanguageModel, prompts: dict[str, str], path: Path | None = None
+) -> pd.DataFrame:
+    """Return the log-probability of every token as the next one, as a score table; write it to
+    `path`, if given.
 
-    prompts: column name -> prompt. Outputs beyond the tokenizer's vocabulary (padding of the table to a round number)
-    take part in the softmax but have no row. `attrs["unnamed"]` holds the probability that they get, per prompt.
+    prompts: column name -> prompt. Outputs beyond the tokenizer's vocabulary (padding of the table
+    to a round number) take part in the softmax but have no row. `attrs["unnamed"]` holds the
+    probability that they get, per prompt.
     """
     table = conversations.vocabulary(model.tokenizer)
     ids = table["token_id"].to_numpy()
@@ -142,23 +178,35 @@ def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path |
     return table
 
 
-# --- the authors' own ---------------------------------------------------------------------------------------------
+# --- the authors' own
+# ---------------------------------------------------------------------------------------------
 
 
 def import_published() -> dict[str, Path]:
-    """Write the published language models' log-probabilities as score tables, `published-logprobs`: nickname -> table.
+    """Write the published language models' log-probabilities as score tables, `published-logprobs`:
+    nickname -> table.
 
     Raise InputError if a file cannot be fetched.
     """
     models, texts = registry.language_models(), grid().set_index("prompt")["text"]
     hub_ids = models.loc[models["group"] == "paper", "hub_id"].to_dict()
-    paths = {name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv" for name, hub_id in hub_ids.items()}
-    files, written = {name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()}, {}
+    paths = {
+        name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
+        for name, hub_id in hub_ids.items()
+    }
+    files, written = (
+        {name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()},
+        {},
+    )
     for name, file in files.items():
         table, path = read_published(file), scores.path_of(LOGPROBS, name)
-        about = {"model": hub_ids[name], "imported": LOGPROBS.name, "source": file.name,
-                 "quantity": "natural log-probability, from published logits",
-                 "prompts": texts[scores.prompt_names(table)].to_dict()}  # fmt: skip
+        about = {
+            "model": hub_ids[name],
+            "imported": LOGPROBS.name,
+            "source": file.name,
+            "quantity": "natural log-probability, from published logits",
+            "prompts": texts[scores.prompt_names(table)].to_dict(),
+        }
         with lock(path):
             scores.write(table, path, about)
         written[name] = path
@@ -166,11 +214,15 @@ def import_published() -> dict[str, Path]:
 
 
 def read_published(path: Path) -> pd.DataFrame:
-    """Return a published file of raw logits as log-probabilities: a score table with columns greatest, best, worst.
+    """Return a published file of raw logits as log-probabilities: a score table with columns
+    greatest, best, worst.
 
-    InputError, which names the file, if its columns differ from the columns of the published reward scores.
+    InputError, which names the file, if its columns differ from the columns of the published reward
+    scores.
     """
     table = score_files.read_vocabulary(path)
     prompts = ["greatest", "best", "worst"]
-    table = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
+    table = table.assign(
+        **{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts}
+    )
     return scores.as_score_table(table[["token_id", "token", "text", *prompts]])

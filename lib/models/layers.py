@@ -1,6 +1,8 @@
-"""Layers read one by one: the weights of a decoder stay in their files, and one layer at a time is in memory.
+"""Layers read one by one: the weights of a decoder stay in their files, and one layer at a time is
+in memory.
 
-Each runs in a model of transformers with this layer only, on the states that the layer before it returned.
+Each runs in a model of transformers with this layer only, on the states that the layer before it
+returned.
 """
 
 import copy
@@ -21,13 +23,15 @@ from .. import InputError
 from . import checkpoints, hardware
 from .files import Files, open_tensors, refusing
 
-# Model types whose layers all do the same on the states of the one before, so that they can be run one by one.
+# Model types whose layers all do the same on the states of the one before, so that they can be run
+# one by one.
 ARCHITECTURES = ("gemma2", "llama", "mistral", "qwen2", "qwen3")
 WORKING_MEMORY = 1_000_000_000  # bytes that reading replies takes beside weights and hidden states
 Layout = dict[str, int | str]  # part of the backbone -> number of the card that holds it
 
 
-# --- layers ---------------------------------------------------------------------------------------------------------
+# --- layers
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -69,7 +73,8 @@ class Layers:
         return sum(self.sizes[name] for name in self._names(number))
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Return the input of the first layer for ids of any shape, (...) -> (..., d), on the device.
+        """Return the input of the first layer for ids of any shape, (...) -> (..., d), on the
+        device.
 
         Only the rows of the embedding table that occur are read.
         """
@@ -80,7 +85,8 @@ class Layers:
         return embedding.to(self.device)(places.to(self.device))
 
     def each(self) -> Iterator[tuple[int, PreTrainedModel]]:
-        """Yield each layer: its number, and a backbone of this layer alone, in eval mode on the device.
+        """Yield each layer: its number, and a backbone of this layer alone, in eval mode on the
+        device.
 
         The last one ends with the final norm. While the caller computes with one, the next is read.
         """
@@ -104,7 +110,11 @@ class Layers:
     # --- one layer ---
 
     def _names(self, number: int) -> list[str]:
-        of_norm = [name for name in self.sizes if name.startswith("norm.")] if number == self.count - 1 else []
+        of_norm = (
+            [name for name in self.sizes if name.startswith("norm.")]
+            if number == self.count - 1
+            else []
+        )
         return [name for name in self.sizes if name.startswith(f"layers.{number}.")] + of_norm
 
     def _tensors(self, number: int) -> dict[str, Tensor]:
@@ -113,7 +123,11 @@ class Layers:
     def _with(self, number: int, tensors: dict[str, Tensor]) -> PreTrainedModel:
         model = self._one_layer(number)
         start = f"layers.{number}."
-        of_layer = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+        of_layer = {
+            name.removeprefix(start): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(start)
+        }
         model.layers[0].load_state_dict(of_layer, assign=True)
         model.embed_tokens = torch.nn.Identity()
         if number == self.count - 1:
@@ -131,25 +145,36 @@ class Layers:
         if getattr(config, "layer_types", None):  # with or without a sliding window
             config.layer_types = [config.layer_types[number]]
         with checkpoints.quiet_transformers(), initialization.no_init_weights():
-            return AutoModel.from_config(config, dtype=self.dtype, attn_implementation=self.attention)
+            return AutoModel.from_config(
+                config, dtype=self.dtype, attn_implementation=self.attention
+            )
 
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
         """Return a tensor, or these rows of it, in the dtype of the computation."""
         path, key = self.places[name]
-        remedy = "see that it is there and whole, and run the same command again: it goes on from there"
+        remedy = (
+            "see that it is there and whole, and run the same command again: it goes on from there"
+        )
         gone = refusing(f"{path} cannot be read any more", remedy, (OSError, SafetensorError))
         with gone, open_tensors(path) as file:
             table = file.get_slice(key)
-            held = table[:] if rows is None else torch.cat([table[row : row + 1] for row in rows.tolist()])
+            held = (
+                table[:]
+                if rows is None
+                else torch.cat([table[row : row + 1] for row in rows.tolist()])
+            )
         self.files.refuse_changed(path)
         self.read_bytes += held.nbytes
         return held.to(self.dtype)
 
 
-# --- which way ----------------------------------------------------------------------------------------------------
+# --- which way
+# --------------------------------------------------------------------------------------------------
 
 
-def skeleton_of(folder: Path, config: PreTrainedConfig, dtype: str, attention: str = "eager") -> PreTrainedModel:
+def skeleton_of(
+    folder: Path, config: PreTrainedConfig, dtype: str, attention: str = "eager"
+) -> PreTrainedModel:
     """Return the backbone without weights: its configuration, and its tensors' names and shapes."""
     # A copy, because what it computes in is written into it
     config, kind = copy.deepcopy(config), getattr(torch, dtype)
@@ -158,22 +183,30 @@ def skeleton_of(folder: Path, config: PreTrainedConfig, dtype: str, attention: s
 
 
 def can_be_read_singly(config: PreTrainedConfig, head_name: str) -> bool:
-    """Return whether the layers of such a model can be read one by one: a decoder of ARCHITECTURES, and no encoder."""
+    """Return whether the layers of such a model can be read one by one: a decoder of
+    ARCHITECTURES, and no encoder.
+    """
     return head_name != "classifier" and config.model_type in ARCHITECTURES
 
 
 def are_wanted(
-    stream: bool | None, folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str
+    stream: bool | None,
+    folder: Path,
+    config: PreTrainedConfig,
+    head_name: str,
+    dtype: str,
+    device: str,
 ) -> bool:
-    """Return whether to read layers one by one; for `stream` None, whether the weights do not fit into memory.
+    """Return whether to read layers one by one; for `stream` None, whether the weights do not fit
+    into memory.
 
     InputError if `stream` is True for a model whose layers cannot be read so.
     """
     can = can_be_read_singly(config, head_name)
     if stream and not can:
         raise InputError(
-            f"{folder}: the layers of {config.model_type} models are not read one by one here (those of "
-            f"{', '.join(ARCHITECTURES)} are); leave stream out"
+            f"{folder}: the layers of {config.model_type} models are not read one by one here "
+            f"(those of {', '.join(ARCHITECTURES)} are); leave stream out"
         )
     if stream is not None or not can:
         return bool(stream)
@@ -182,17 +215,24 @@ def are_wanted(
         left = hardware.free(place) - WORKING_MEMORY
         if needed > max(left, WORKING_MEMORY):  # below that, little is saved
             tqdm.write(
-                f"{folder}: the weights take {needed / 1e9:.1f} GB, and {max(0, left) / 1e9:.1f} GB are free for "
-                f"them on {place}; so they are read layer by layer, once for all replies"
+                f"{folder}: the weights take {needed / 1e9:.1f} GB, and {max(0, left) / 1e9:.1f} "
+                f"GB are free for them on {place}; so they are read layer by layer, once for all "
+                "replies"
             )
             return True
     return False
 
 
 def open_layers(
-    files: Files, config: PreTrainedConfig, keys: dict[str, Path], dtype: str, attention: str, device: str
+    files: Files,
+    config: PreTrainedConfig,
+    keys: dict[str, Path],
+    dtype: str,
+    attention: str,
+    device: str,
 ) -> tuple[PreTrainedModel, Layers]:
-    """Return the backbone without weights, and its layers in their files. `keys` maps each tensor to its file.
+    """Return the backbone without weights, and its layers in their files. `keys` maps each tensor
+    to its file.
 
     InputError if a tensor is missing, misshapen or left over.
     """
@@ -200,9 +240,15 @@ def open_layers(
     skeleton = skeleton_of(files.folder, config, dtype, usual)
     prefix = f"{skeleton.base_model_prefix}."
     expected = {name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()}
-    places = {key.removeprefix(prefix): (path, key) for key, path in keys.items() if key.startswith(prefix)}
+    places = {
+        key.removeprefix(prefix): (path, key)
+        for key, path in keys.items()
+        if key.startswith(prefix)
+    }
     both = {name: places[name] for name in expected.keys() & places.keys()}
-    shapes = {name: open_tensors(path).get_slice(key).get_shape() for name, (path, key) in both.items()}
+    shapes = {
+        name: open_tensors(path).get_slice(key).get_shape() for name, (path, key) in both.items()
+    }
     report = {
         "missing_keys": expected.keys() - places.keys(),
         "mismatched_keys": [name for name in both if tuple(shapes[name]) != expected[name]],
@@ -213,15 +259,18 @@ def open_layers(
     return skeleton, Layers(files, config, places, sizes, getattr(torch, dtype), usual, device)
 
 
-# --- several cards ----------------------------------------------------------------------------------------------
+# --- several cards
+# ----------------------------------------------------------------------------------------------
 
 
 def layout(
     folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, free: Mapping[int, int]
 ) -> Layout | None:
-    """Return which card holds which part if the first card is too small and all cards together suffice; else None.
+    """Return which card holds which part if the first card is too small and all cards together
+    suffice; else None.
 
-    `free` holds the bytes that each card has for weights. accelerate assigns the parts, if it is installed.
+    `free` holds the bytes that each card has for weights. accelerate assigns the parts, if it is
+    installed.
     """
     if len(free) < 2 or not can_be_read_singly(config, head_name):
         return None
@@ -233,18 +282,25 @@ def layout(
         from accelerate import infer_auto_device_map
     except ImportError:
         tqdm.write(
-            f"{folder}: the weights take {needed / 1e9:.1f} GB, which {len(free)} cards hold together; to use them all "
-            "install accelerate (.venv/bin/python -m pip install -c requirements.lock -e '.[cards]')"
+            f"{folder}: the weights take {needed / 1e9:.1f} GB, which {len(free)} cards hold "
+            "together; to use them all install accelerate (.venv/bin/python -m pip install -c "
+            "requirements.lock -e '.[cards]')"
         )
         return None
     placed = infer_auto_device_map(
-        skeleton, dict(free), no_split_module_classes=skeleton._no_split_modules, dtype=getattr(torch, dtype)
+        skeleton,
+        dict(free),
+        no_split_module_classes=skeleton._no_split_modules,
+        dtype=getattr(torch, dtype),
     )
-    # A part that found no room is left to the host or the disk, from where it would be copied for every batch.
+    # A part that found no room is left to the host or the disk, from where it would be copied for
+    # every batch.
     return dict(placed) if set(placed.values()) <= set(free) else None
 
 
 def free_on_cards(device: str) -> dict[int, int]:
-    """Return the bytes that each card has for weights; empty unless the device is `cuda`, without a number."""
+    """Return the bytes that each card has for weights; empty unless the device is `cuda`,
+    without a number.
+    """
     cards = torch.cuda.device_count() if torch.device(device) == torch.device("cuda") else 0
     return {card: hardware.free(f"cuda:{card}") - WORKING_MEMORY for card in range(cards)}

@@ -1,4 +1,5 @@
-"""The shared prefix: a backbone reads a prompt once, and every reply costs only its own tokens and the closing ones.
+"""The shared prefix: a backbone reads a prompt once, and every reply costs only its own tokens and
+the closing ones.
 
 Each reply attends to itself and to the prompt's keys and values, which are never copied.
 """
@@ -14,17 +15,31 @@ from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
 from .files import refusing
 
-# Arguments of attention that do not change its result here: positions are in the queries and keys already
-WITHOUT_EFFECT = {"dropout", "is_causal", "output_attentions", "position_ids", "cache_position", "use_cache"}
+# Arguments of attention that do not change its result here: positions are in the queries and keys
+# already
+WITHOUT_EFFECT = {
+    "dropout",
+    "is_causal",
+    "output_attentions",
+    "position_ids",
+    "cache_position",
+    "use_cache",
+}
 
 
 def shared_prefix_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, **kwargs: Any
-) -> tuple[Tensor, None]:  # fmt: skip
-    """Return the attention of replies to one shared prefix and to themselves, (batch, length, heads, d).
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Return the attention of replies to one shared prefix and to themselves, (batch, length,
+    heads, d).
 
-    Query is (batch, heads, length, d). Key and value hold the replies alone, (batch, kv_heads, length, d). For the
-    other arguments see attend.
+    Query is (batch, heads, length, d). Key and value hold the replies alone, (batch, kv_heads,
+    length, d). For the other arguments see attend.
     """
     heads, length = query.shape[1:3]
     later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
@@ -33,21 +48,34 @@ def shared_prefix_attention(
 
 
 def attend(
-    module: torch.nn.Module, query: Tensor, keys: Tensor, values: Tensor, unseen: Tensor, *,
-    scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None,
-    sliding_window: int | None = None, **others: object,
-) -> tuple[Tensor, None]:  # fmt: skip
-    """Return the attention of queries to one prefix and to the keys of each reply, (batch, length, heads, d).
+    module: torch.nn.Module,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    unseen: Tensor,
+    *,
+    scaling: float,
+    shared: list[tuple[Tensor, Tensor]],
+    softcap: float | None = None,
+    sliding_window: int | None = None,
+    **others: object,
+) -> tuple[Tensor, None]:
+    """Return the attention of queries to one prefix and to the keys of each reply, (batch, length,
+    heads, d).
 
     - query: (batch, heads, length, d)
     - keys, values: (kv_heads, batch, others, d)
-    - unseen: which others a query does not see. It broadcasts to (batch, heads / kv_heads * length, others).
+    - unseen: which others a query does not see. It broadcasts to (batch, heads / kv_heads * length,
+      others).
     - shared[layer]: the keys and values of the prefix, (kv_heads, prefix, d) each
     - softcap: Gemma-2's c in c tanh(score / c)
     - sliding_window: a query sees as many tokens, itself included; these all must be
-    - others: arguments that change nothing here. ValueError for any that may, such as the sinks of GPT-OSS (s_aux).
+    - others: arguments that change nothing here. ValueError for any that may, such as the sinks of
+      GPT-OSS (s_aux).
     """
-    unknown = sorted(name for name, value in others.items() if value is not None and name not in WITHOUT_EFFECT)
+    unknown = sorted(
+        name for name, value in others.items() if value is not None and name not in WITHOUT_EFFECT
+    )
     if unknown or others.get("dropout"):
         raise ValueError(f"its attention takes {', '.join(unknown) or 'dropout'}")
     # An index, which torch's types take for a tensor
@@ -58,8 +86,11 @@ def attend(
         raise ValueError(f"its sliding window has {sliding_window} tokens")
     # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
     grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
-    rows = heads // kv_heads * length  # named, because -1 means nothing where the prefix has no tokens
-    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(kv_heads, batch, rows, prefix)
+    # named, because -1 means nothing where the prefix has no tokens
+    rows = heads // kv_heads * length
+    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(
+        kv_heads, batch, rows, prefix
+    )
     to_reply = grouped @ keys.mT  # (kv_heads, batch, group * length, others)
     attention = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
     if softcap is not None:
@@ -81,31 +112,44 @@ def refusing_backbone() -> AbstractContextManager[None]:
     return refusing("the model cannot read a prompt", remedy, wrong)
 
 
-def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length`.
+def states_and_keys(
+    backbone: PreTrainedModel, ids: Tensor, length: int
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """Return the output at every position, (prefix, d), and the keys and values per layer at the
+    first `length`.
 
-    The ids are (1, prefix), or embeddings or states between two layers, (1, prefix, d). The backbone has all layers or
-    some. InputError if it cannot compute: this is its first input.
+    The ids are (1, prefix), or embeddings or states between two layers, (1, prefix, d). The
+    backbone has all layers or some. InputError if it cannot compute: this is its first input.
     """
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     with refusing_backbone():
         out = backbone(**{input_name(ids): ids}, past_key_values=cache, use_cache=True)
-    # Any: the caches that transformers has for other architectures hold no keys, and its types allow for those.
+    # Any: the caches that transformers has for other architectures hold no keys, and its types
+    # allow for those.
     layers: list[Any] = list(cache.layers)  # keys and values of each: (1, kv_heads, prefix, d)
-    return out.last_hidden_state[0], [(layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers]
+    return out.last_hidden_state[0], [
+        (layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers
+    ]
 
 
 def states_after(
     backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], suffixes: Tensor
 ) -> Tensor:
-    """Return the output at every position of suffixes that follow a prefix of this length, (batch, suffix, d).
+    """Return the output at every position of suffixes that follow a prefix of this length, (batch,
+    suffix, d).
 
-    Suffixes are ids, (batch, length), or embeddings or states between two layers, (batch, length, d), and gradients
-    reach these. The backbone has all layers or some, and `shared` holds the keys and values of these layers.
+    Suffixes are ids, (batch, length), or embeddings or states between two layers, (batch, length,
+    d), and gradients reach these. The backbone has all layers or some, and `shared` holds the keys
+    and values of these layers.
     """
     positions = torch.arange(length, length + suffixes.shape[1], device=suffixes.device)[None]
     with attending(backbone, "shared_prefix"):
-        out = backbone(**{input_name(suffixes): suffixes}, position_ids=positions, use_cache=False, shared=shared)
+        out = backbone(
+            **{input_name(suffixes): suffixes},
+            position_ids=positions,
+            use_cache=False,
+            shared=shared,
+        )
     return out.last_hidden_state
 
 

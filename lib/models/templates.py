@@ -1,7 +1,8 @@
-"""Chat templates: programs of strangers, rendered by a child process in the sandbox of transformers.
+"""Chat templates: programs of strangers, rendered by a child process in the sandbox of
+transformers.
 
-The child, `python -m lib.models.templates`, knows one day only and no chance, and ends if it takes too much time or
-memory. Every failure becomes one line.
+The child, `python -m lib.models.templates`, knows one day only and no chance, and ends if it takes
+too much time or memory. Every failure becomes one line.
 """
 
 import contextlib
@@ -29,32 +30,45 @@ from .. import InputError
 if TYPE_CHECKING:  # this process starts the child before it imports transformers
     from transformers import PreTrainedTokenizerBase
 
-DAY = datetime.datetime(2024, 7, 26)  # as conversations.DATE: the day that a template takes for today
+# as conversations.DATE: the day that a template takes for today
+DAY = datetime.datetime(2024, 7, 26)
 SECONDS = 30  # that one call may take, for all of its conversations
 LONGEST = 50_000  # characters that a template may add to a conversation
 MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
-RANDOM = ("random", "lipsum", "pprint")  # of jinja: they draw at random, or sort keys by their addresses
+# of jinja: they draw at random, or sort keys by their addresses
+RANDOM = ("random", "lipsum", "pprint")
 
 
 def confine(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
-    """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
+    """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed
+    day and within limits.
 
-    InputError if the template fails, draws at random, writes an object, takes too long, or writes too much.
+    InputError if the template fails, draws at random, writes an object, takes too long, or writes
+    too much.
     """
     tokenizer.apply_chat_template = functools.partial(_apply, tokenizer)
     return tokenizer
 
 
 def _apply(
-    tokenizer: "PreTrainedTokenizerBase", conversation: list, *, tokenize: Literal[False], **options: object
+    tokenizer: "PreTrainedTokenizerBase",
+    conversation: list,
+    *,
+    tokenize: Literal[False],
+    **options: object,
 ) -> str | list[str]:
     conversations = [conversation] if isinstance(conversation[0], dict) else conversation
     try:
         template = tokenizer.get_chat_template()
-        texts = running_child().render(template, conversations, tokenizer.special_tokens_map | options)
+        texts = running_child().render(
+            template, conversations, tokenizer.special_tokens_map | options
+        )
     except OSError as error:  # such as too many open files
-        raise InputError(f"no process can be started to render a chat template: {error.strerror}") from error
-    except Exception as error:  # a tokenizer may hold several templates, of which none is the usual one
+        raise InputError(
+            f"no process can be started to render a chat template: {error.strerror}"
+        ) from error
+    # a tokenizer may hold several templates, of which none is the usual one
+    except Exception as error:
         raise InputError(
             f"the chat template of {tokenizer.name_or_path} {_problem(error)}; give another one"
         ) from error
@@ -62,12 +76,22 @@ def _apply(
 
 
 def names_read(template: str) -> set[str]:
-    """Return the names that a chat template reads beside the conversation. It is parsed, and not run."""
+    """Return the names that a chat template reads beside the conversation. It is parsed, and not
+    run.
+    """
     plain = re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", template)
     tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(plain)
-    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"messages", "loop"}
-    # A name that is set in the template may come from outside too if the template asks whether it is there.
-    asked = {getattr(test.node, "name", "") for test in tree.find_all(nodes.Test) if test.name.endswith("defined")}
+    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {
+        "messages",
+        "loop",
+    }
+    # A name that is set in the template may come from outside too if the template asks whether it
+    # is there.
+    asked = {
+        getattr(test.node, "name", "")
+        for test in tree.find_all(nodes.Test)
+        if test.name.endswith("defined")
+    }
     return {name.name for name in tree.find_all(nodes.Name)} - own | asked - {""}
 
 
@@ -79,25 +103,41 @@ def _problem(error: Exception) -> str:
     return f"fails ({message})" if is_clear else f"fails ({type(error).__name__}: {message})"
 
 
-# --- the child process ----------------------------------------------------------------------------------------------
+# --- the child process
+# ----------------------------------------------------------------------------------------------
 
 
 class Child:
-    """A process that renders templates. It ends with this one, or after SECONDS without an answer."""
+    """A process that renders templates. It ends with this one, or after SECONDS without an
+    answer.
+    """
 
     def __init__(self) -> None:
-        place = Path(__file__).resolve().parents[__name__.count(".")]  # where this package was imported from
+        # where this package was imported from
+        place = Path(__file__).resolve().parents[__name__.count(".")]
         paths = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env=os.environ | {"PYTHONPATH": paths, "TZ": "UTC"},
-            start_new_session=True,  # else a notebook's kernel would wait for this process before it ends
-        )  # fmt: skip
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | {"PYTHONPATH": paths, "TZ": "UTC"},
+            # else a notebook's kernel would wait for this process before it ends
+            start_new_session=True,
+        )
         weakref.finalize(self, _end, self.process)
 
     def render(self, template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
-        """Return the conversations as text. InputError if it fails, or if there is no answer in time or none at all."""
-        request = {"template": template, "conversations": conversations, "variables": variables, "seconds": SECONDS}
+        """Return the conversations as text. InputError if it fails, or if there is no answer in
+        time or none at all.
+        """
+        request = {
+            "template": template,
+            "conversations": conversations,
+            "variables": variables,
+            "seconds": SECONDS,
+        }
         late = threading.Timer(SECONDS, self.process.kill)
         try:
             self._answer({})  # wait until it has started; this time is not counted
@@ -133,22 +173,28 @@ def _end(process: subprocess.Popen) -> None:
             pipe.close()  # type: ignore[union-attr]  # both are pipes
 
 
-_children: dict[int, Child] = {}  # by the process that started it, since a fork must not talk to its parent's
+# by the process that started it, since a fork must not talk to its parent's
+_children: dict[int, Child] = {}
 
 
 def running_child() -> Child:
-    """Return the child of this process; start a new one if it has ended. It gets ready by itself."""
+    """Return the child of this process; start a new one if it has ended. It gets ready by
+    itself.
+    """
     child = _children.get(os.getpid())
     if child is None or child.process.poll() is not None:
         child = _children[os.getpid()] = Child()
     return child
 
 
-# --- in the child -----------------------------------------------------------------------------------------------------
+# --- in the child
+# --------------------------------------------------------------------------------------------------
 
 
 class _Object:
-    """A function, an iterator or another object, whose text would hold an address: another one in each process."""
+    """A function, an iterator or another object, whose text would hold an address: another one
+    in each process.
+    """
 
     def __init__(self, held: Any):
         self.held = held
@@ -165,24 +211,42 @@ class _Object:
 
 def _without_text(value: Any) -> Any:
     """Return the value; an _Object if Python would write its address."""
-    has_address = callable(value) or isinstance(value, Iterator) or type(value).__repr__ is object.__repr__
-    return _Object(value) if has_address and not isinstance(value, _Object | Macro | Undefined) else value
+    has_address = (
+        callable(value) or isinstance(value, Iterator) or type(value).__repr__ is object.__repr__
+    )
+    return (
+        _Object(value)
+        if has_address and not isinstance(value, _Object | Macro | Undefined)
+        else value
+    )
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox of transformers, on the day DAY, without chance, in which objects have no text."""
+    """The sandbox of transformers, on the day DAY, without chance, in which objects have no
+    text.
+    """
 
     def from_string(self, *given: Any, **named: Any) -> Any:
         kept, filters = self.globals | {"strftime_now": DAY.strftime}, self.filters.items()
-        self.globals = {name: _without_text(value) for name, value in kept.items() if name not in RANDOM}
-        self.filters = {name: functools.update_wrapper(_Object(f), f) for name, f in filters if name not in RANDOM}
+        self.globals = {
+            name: _without_text(value) for name, value in kept.items() if name not in RANDOM
+        }
+        self.filters = {
+            name: functools.update_wrapper(_Object(f), f)
+            for name, f in filters
+            if name not in RANDOM
+        }
         return super().from_string(*given, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        return _without_text(super().getattr(obj.held if isinstance(obj, _Object) else obj, attribute))
+        return _without_text(
+            super().getattr(obj.held if isinstance(obj, _Object) else obj, attribute)
+        )
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        return _without_text(super().getitem(obj.held if isinstance(obj, _Object) else obj, argument))
+        return _without_text(
+            super().getitem(obj.held if isinstance(obj, _Object) else obj, argument)
+        )
 
 
 def _serve() -> None:
@@ -200,7 +264,8 @@ def _serve() -> None:
     for line in sys.stdin:
         answer: dict = {}
         if request := json.loads(line):
-            set_alarm(request["seconds"] + 1)  # ends this process in the midst of anything, even if its parent is gone
+            # ends this process in the midst of anything, even if its parent is gone
+            set_alarm(request["seconds"] + 1)
             try:
                 given = request["template"], request["conversations"], request["variables"]
                 answer["texts"] = _render(chat_template_utils.render_jinja_template, *given)
@@ -210,12 +275,16 @@ def _serve() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _render(render: Callable, template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
+def _render(
+    render: Callable, template: str, conversations: list[list[dict]], variables: dict
+) -> list[str]:
     texts = list(render(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
         characters = sum(len(part) for turn in turns for part in turn.values())
         if len(text) > characters + LONGEST:
-            raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")
+            raise InputError(
+                f"writes {len(text):,} characters around a conversation of {characters:,}"
+            )
     return texts
 
 

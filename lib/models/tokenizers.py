@@ -1,4 +1,6 @@
-"""Tokenizers of checkpoints: opened with the ids that their files say; what fails is refused in one line."""
+"""Tokenizers of checkpoints: opened with the ids that their files say; what fails is refused in
+one line.
+"""
 
 import base64
 import contextlib
@@ -20,12 +22,14 @@ MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cu
 
 
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
-    """Return the checkpoint's tokenizer, with the ids that tokenizer.json says and its chat template confined.
+    """Return the checkpoint's tokenizer, with the ids that tokenizer.json says and its chat
+    template confined.
 
-    A printed line says where the tokenizer's class in transformers gives other ids. BPE dropout is switched off, and
-    a printed line says so: it is meant for training and cuts a text differently each time. Truncation and padding
-    that the file asks for are left out, because whole conversations are scored, and nothing is padded. InputError if
-    transformers can open no tokenizer, or if it may make a text more than MOST_GROWTH times as long.
+    A printed line says where the tokenizer's class in transformers gives other ids. BPE dropout is
+    switched off, and a printed line says so: it is meant for training and cuts a text differently
+    each time. Truncation and padding that the file asks for are left out, because whole
+    conversations are scored, and nothing is padded. InputError if transformers can open no
+    tokenizer, or if it may make a text more than MOST_GROWTH times as long.
     """
     _refuse_growing_texts(folder / "tokenizer.json")
     # A broken file, or a class that is not there, fails in many ways.
@@ -35,50 +39,83 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     templates.confine(tokenizer)
     if has_two_templates(folder):
         tqdm.write(
-            f"{folder}: chat_template.jinja and tokenizer_config.json hold two chat templates; the first one counts, "
-            "as in transformers 5; name the other one to score with it: TEMPLATE=file"
+            f"{folder}: chat_template.jinja and tokenizer_config.json hold two chat templates; the "
+            "first one counts, as in transformers 5; name the other one to score with it: "
+            "TEMPLATE=file"
         )
     if change:
         tqdm.write(f"{folder}: {change.line}")
-    if tokenizer.is_fast:  # parts of conversations are encoded by the library itself, which would obey both
+    # parts of conversations are encoded by the library itself, which would obey both
+    if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     if tokenizer.split_special_tokens:
-        raise InputError(f"{folder}: its tokenizer cuts control tokens into pieces; unset split_special_tokens there")
-    if not isinstance(tokenizer.model_max_length, int | float):  # nothing is cut to it, but it is compared with lengths
+        raise InputError(
+            f"{folder}: its tokenizer cuts control tokens into pieces; unset split_special_tokens "
+            "there"
+        )
+    # nothing is cut to it, but it is compared with lengths
+    if not isinstance(tokenizer.model_max_length, int | float):
         tokenizer.model_max_length = VERY_LARGE_INTEGER
-    if tokenizer.is_fast and (dropout := getattr(tokenizer.backend_tokenizer.model, "dropout", None)):
+    if tokenizer.is_fast and (
+        dropout := getattr(tokenizer.backend_tokenizer.model, "dropout", None)
+    ):
         tokenizer.backend_tokenizer.model.dropout = None
-        tqdm.write(f"{folder}: its tokenizer drops merges at random ({dropout:g}), as in training; here it drops none")
+        tqdm.write(
+            f"{folder}: its tokenizer drops merges at random ({dropout:g}), as in training; here "
+            "it drops none"
+        )
     return tokenizer
 
 
-# --- ids as the file says -------------------------------------------------------------------------------------------
+# --- ids as the file says
+# -------------------------------------------------------------------------------------------
 
-# Transformers 5 rebuilds a tokenizer whose class has an __init__ of its own from vocabulary and merges. What
-# tokenizer.json says beside them (normalizer, pre-tokenizer, options of the model) is dropped.
+# Transformers 5 rebuilds a tokenizer whose class has an __init__ of its own from vocabulary and
+# merges. What tokenizer.json says beside them (normalizer, pre-tokenizer, options of the model) is
+# dropped.
 
-# Texts that reach every stage of a tokenizer: digits, blanks, line breaks, compatibility characters (NFKC), accents
-# (composed and not), capitals, punctuation, other scripts.
+# Texts that reach every stage of a tokenizer: digits, blanks, line breaks, compatibility characters
+# (NFKC), accents (composed and not), capitals, punctuation, other scripts.
 STAGES = (
-    "2023", "12345678", "3.14 and 1,000", "a  b", "   love", "love ", " love", "a\tb",
-    "a\nb", "\n\nlove\r\n",
-    "\ufb01ne\u2460", "\uff21\u00bd \u212b",
-    "\u00c9mile caf\u00e9", "e\u0301 n\u0303", "\u0130I Love LOVE",
-    "don't DON'T we'll", "!?... -- (x) </div> //", "a_b-c.d snake_case camelCase",
-    "\u4f60\u597d\u4e16\u754c", "\u041f\u0440\u0438\u0432\u0435\u0442", "\u05e9\u05dc\u05d5\u05dd",
-    "\U0001f600\U0001f600 \u2764\ufe0f", "\u200b\u00a0\u3000x",
-)  # fmt: skip
-CONTROL = ("{}love", "{} love", "a{}b", "a {}\nlove", "{0}{0}2023")  # a control token and what stands beside it
-MOST_CONTROL, MOST_WORDS = 40, 2000  # control tokens, and words of the vocabulary, that are compared
-FIXED_PATTERN = "fix_mistral_regex"  # in tokenizer_config.json: asks transformers for Mistral's corrected pattern
+    "2023",
+    "12345678",
+    "3.14 and 1,000",
+    "a  b",
+    "   love",
+    "love ",
+    " love",
+    "a\tb",
+    "a\nb",
+    "\n\nlove\r\n",
+    "\ufb01ne\u2460",
+    "\uff21\u00bd \u212b",
+    "\u00c9mile caf\u00e9",
+    "e\u0301 n\u0303",
+    "\u0130I Love LOVE",
+    "don't DON'T we'll",
+    "!?... -- (x) </div> //",
+    "a_b-c.d snake_case camelCase",
+    "\u4f60\u597d\u4e16\u754c",
+    "\u041f\u0440\u0438\u0432\u0435\u0442",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "\U0001f600\U0001f600 \u2764\ufe0f",
+    "\u200b\u00a0\u3000x",
+)
+# a control token and what stands beside it
+CONTROL = ("{}love", "{} love", "a{}b", "a {}\nlove", "{0}{0}2023")
+# control tokens, and words of the vocabulary, that are compared
+MOST_CONTROL, MOST_WORDS = 40, 2000
+# in tokenizer_config.json: asks transformers for Mistral's corrected pattern
+FIXED_PATTERN = "fix_mistral_regex"
 
 
 class Change(NamedTuple):
     """What the tokenizer's class in transformers, or an option of it, makes of tokenizer.json.
 
     - other: the tokenizer as transformers opens it, with other ids
-    - text, ids, others: the shortest text with other ids, its ids by the file, and its ids by `other`
+    - text, ids, others: the shortest text with other ids, its ids by the file, and its ids by
+      `other`
     """
 
     other: PreTrainedTokenizerBase
@@ -91,25 +128,31 @@ class Change(NamedTuple):
         """Return the change in one line."""
         example = f"{self.text!a} is {len(self.ids)} ids by the file and {len(self.others)} by "
         if len(self.ids) == len(self.others):
-            example = f"{self.text!a} has the ids {self.ids[:4]} by the file and {self.others[:4]} by "
+            example = (
+                f"{self.text!a} has the ids {self.ids[:4]} by the file and {self.others[:4]} by "
+            )
         if getattr(self.other, FIXED_PATTERN, False):
             return (
-                f"tokenizer.json cuts words by a pattern that Mistral corrected later ({example}the later one); ids "
-                f'are as the file says; if the model was trained with the later one, write "{FIXED_PATTERN}": true '
+                "tokenizer.json cuts words by a pattern that Mistral corrected later "
+                f"({example}the later one); ids "
+                "are as the file says; if the model was trained with the later one, write "
+                f'"{FIXED_PATTERN}": true '
                 "into tokenizer_config.json"
             )
         name = type(self.other).__name__
         return (
-            f"{name} of transformers drops parts of tokenizer.json ({example}{name}); ids are as the file says, which "
-            "PreTrainedTokenizerFast gives elsewhere"
+            f"{name} of transformers drops parts of tokenizer.json ({example}{name}); ids are as "
+            "the file says, which PreTrainedTokenizerFast gives elsewhere"
         )
 
 
 def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | None]:
-    """Return the tokenizer that gives the ids of tokenizer.json, and what its class in transformers changes, if any.
+    """Return the tokenizer that gives the ids of tokenizer.json, and what its class in transformers
+    changes, if any.
 
-    The names of special tokens are those of the class. InputError if the class and the file contradict each other in
-    what surrounds a text or in capitals, which configurations ask for: see _refuse_contradiction.
+    The names of special tokens are those of the class. InputError if the class and the file
+    contradict each other in what surrounds a text or in capitals, which configurations ask for: see
+    _refuse_contradiction.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not (folder / "tokenizer.json").is_file():
@@ -128,18 +171,27 @@ def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | N
 
 
 def has_two_templates(folder: Path) -> bool:
-    """Return whether tokenizer_config.json holds another chat template than the file chat_template.jinja."""
+    """Return whether tokenizer_config.json holds another chat template than the file
+    chat_template.jinja.
+    """
     file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
     if not (file.is_file() and config.is_file()):
         return False
     inline = read_json(config).get("chat_template")
     if isinstance(inline, list):  # several, with names
-        inline = {each.get("name"): each.get("template") for each in inline if isinstance(each, dict)}.get("default")
-    return isinstance(inline, str) and inline.strip() != file.read_text(encoding="utf-8", errors="replace").strip()
+        inline = {
+            each.get("name"): each.get("template") for each in inline if isinstance(each, dict)
+        }.get("default")
+    return (
+        isinstance(inline, str)
+        and inline.strip() != file.read_text(encoding="utf-8", errors="replace").strip()
+    )
 
 
 def _corrected_pattern(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Change | None:
-    """Return what Mistral's corrected pattern would change in a tokenizer of which transformers warns."""
+    """Return what Mistral's corrected pattern would change in a tokenizer of which transformers
+    warns.
+    """
     config = folder / "config.json"
     if not config.is_file() or "stral" not in str(read_json(config).get("model_type")):
         return None
@@ -150,13 +202,17 @@ def _corrected_pattern(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Chan
 
 
 def _change(by_file: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> Change | None:
-    """Return the first text of STAGES, of control tokens or of the vocabulary that has other ids; None if none has."""
+    """Return the first text of STAGES, of control tokens or of the vocabulary that has other
+    ids; None if none has.
+    """
     control = sorted(by_file.get_added_vocab(), key=by_file.get_added_vocab().__getitem__)
     words = sorted(by_file.get_vocab().values())[:: max(1, len(by_file) // MOST_WORDS)]
     texts = [*STAGES, *(form.format(token) for token in control[:MOST_CONTROL] for form in CONTROL)]
     texts += by_file.batch_decode([[word] for word in words], clean_up_tokenization_spaces=False)
     for whole in (False, True):  # with what surrounds a text
-        ids, others = (each(texts, add_special_tokens=whole)["input_ids"] for each in (by_file, other))
+        ids, others = (
+            each(texts, add_special_tokens=whole)["input_ids"] for each in (by_file, other)
+        )
         for text, by_one, by_other in zip(texts, ids, others, strict=True):
             if by_one != by_other:
                 return Change(other, text, by_one, by_other)
@@ -164,63 +220,85 @@ def _change(by_file: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) ->
     return Change(other, "the pair of a and b", *pair) if pair[0] != pair[1] else None
 
 
-def _refuse_contradiction(folder: Path, tokenizer: PreTrainedTokenizerBase, by_file: PreTrainedTokenizerBase) -> None:
-    """Raise InputError where the class has a reason to change the file, so that neither can be taken.
+def _refuse_contradiction(
+    folder: Path, tokenizer: PreTrainedTokenizerBase, by_file: PreTrainedTokenizerBase
+) -> None:
+    """Raise InputError where the class has a reason to change the file, so that neither can be
+    taken.
 
-    Classes of encoders put control tokens around texts, such as [CLS] and [SEP], which a file may lack; and
-    do_lower_case in tokenizer_config.json may contradict the file.
+    Classes of encoders put control tokens around texts, such as [CLS] and [SEP], which a file may
+    lack; and do_lower_case in tokenizer_config.json may contradict the file.
     """
     remedy = "save the tokenizer that the model was trained with (save_pretrained)"
-    name, bare = type(tokenizer).__name__, len(by_file("a", "b", add_special_tokens=False)["input_ids"])
+    name, bare = (
+        type(tokenizer).__name__,
+        len(by_file("a", "b", add_special_tokens=False)["input_ids"]),
+    )
     if len(by_file("a", "b")["input_ids"]) == bare < len(tokenizer("a", "b")["input_ids"]):
         text = tokenizer.decode(tokenizer("a", "b")["input_ids"])
-        raise InputError(f"{folder}: its {name} surrounds texts ({text}), but its tokenizer.json does not; {remedy}")
+        raise InputError(
+            f"{folder}: its {name} surrounds texts ({text}), but its tokenizer.json does not; "
+            f"{remedy}"
+        )
     file = folder / "tokenizer_config.json"
     stated = read_json(file).get("do_lower_case") if file.is_file() else None
     lowers = [
-        each("LOVE", add_special_tokens=False)["input_ids"] == each("love", add_special_tokens=False)["input_ids"]
+        each("LOVE", add_special_tokens=False)["input_ids"]
+        == each("love", add_special_tokens=False)["input_ids"]
         for each in (tokenizer, by_file)
     ]
     if stated is not None and lowers[0] != lowers[1]:
-        raise InputError(f"{file} says do_lower_case {stated}, and tokenizer.json the opposite; {remedy}")
+        raise InputError(
+            f"{file} says do_lower_case {stated}, and tokenizer.json the opposite; {remedy}"
+        )
 
 
-# --- what fails -----------------------------------------------------------------------------------------------------
+# --- what fails
+# --------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def working_tokenizer(where: Path | str) -> Iterator[None]:
-    """Turn the error that the tokenizers library raises for an inconsistent tokenizer.json into one line."""
+    """Turn the error that the tokenizers library raises for an inconsistent tokenizer.json into
+    one line.
+    """
     try:
         yield
-    except BaseException as error:  # a panic of that library is no Exception, and its class cannot be imported
+    # a panic of that library is no Exception, and its class cannot be imported
+    except BaseException as error:
         if type(error).__name__ != "PanicException" and type(error) is not Exception:
             raise
-        raise InputError(f"the tokenizer of {where} fails ({first_line(error)}); download it again") from error
+        raise InputError(
+            f"the tokenizer of {where} fails ({first_line(error)}); download it again"
+        ) from error
 
 
 def _refuse_growing_texts(file: Path) -> None:
     """Raise InputError if a tokenizer.json may make a text more than MOST_GROWTH times as long.
 
-    It would then compute for hours or fill the memory, in the tokenizers library, where Ctrl-C does not reach it.
+    It would then compute for hours or fill the memory, in the tokenizers library, where Ctrl-C does
+    not reach it.
     """
     try:
         state = json.loads(file.read_text(encoding="utf-8"))
-        growths = {part: _growth(list(_steps(state.get(part)))) for part in ("normalizer", "decoder")}
+        growths = {
+            part: _growth(list(_steps(state.get(part)))) for part in ("normalizer", "decoder")
+        }
     except Exception:  # there is none, or it is refused when it is opened
         return
     for part, growth in growths.items():
         if growth > MOST_GROWTH:
             raise InputError(
-                f"{file}: its {part} may make a text {min(growth, 10**9):,.0f} times as long; save the tokenizer that "
-                "the model was trained with"
+                f"{file}: its {part} may make a text {min(growth, 10**9):,.0f} times as long; save "
+                "the tokenizer that the model was trained with"
             )
 
 
 def _steps(part: dict | None) -> Iterator[tuple[dict, str, int]]:
     """Yield the steps of a normalizer or decoder, in order, out of sequences of any depth.
 
-    Each comes with the text that it writes, the longest if there are several, and how many characters it replaces.
+    Each comes with the text that it writes, the longest if there are several, and how many
+    characters it replaces.
     """
     step = part or {"type": "Sequence"}
     if step["type"] == "Sequence":
@@ -230,7 +308,8 @@ def _steps(part: dict | None) -> Iterator[tuple[dict, str, int]]:
         yield step, step["content"], max(1, len(step["pattern"].get("String", "")))
     elif step["type"] == "Prepend":
         yield step, step["prepend"], 1
-    elif step["type"] == "Precompiled":  # a trie, and the texts that it leads to, each ended by a zero
+    # a trie, and the texts that it leads to, each ended by a zero
+    elif step["type"] == "Precompiled":
         table = base64.b64decode(step["precompiled_charsmap"] or "")
         texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
         yield step, max(texts, key=len).decode(errors="replace"), 1
@@ -241,9 +320,10 @@ def _steps(part: dict | None) -> Iterator[tuple[dict, str, int]]:
 def _growth(steps: list[tuple[dict, str, int]]) -> float:
     """Return a bound on how many characters these steps make of one.
 
-    A character stays until a step writes another text for it. What the later steps make of this text is computed, on
-    two copies of it, so that a step that matches across the two also counts. The bound is the sum over all steps, as a
-    step that matches no characters can write its text beside any other.
+    A character stays until a step writes another text for it. What the later steps make of this
+    text is computed, on two copies of it, so that a step that matches across the two also counts.
+    The bound is the sum over all steps, as a step that matches no characters can write its text
+    beside any other.
     """
     growth = 1.0
     for number, (_, written, matched) in enumerate(steps):
@@ -252,7 +332,8 @@ def _growth(steps: list[tuple[dict, str, int]]) -> float:
             if len(text) > 2 * MOST_GROWTH * matched:
                 break
             state = json.loads(Tokenizer(models.BPE()).to_str()) | {"normalizer": later}
-            with contextlib.suppress(Exception):  # it is damaged, which is told when the tokenizer is opened
+            # it is damaged, which is told when the tokenizer is opened
+            with contextlib.suppress(Exception):
                 text = Tokenizer.from_str(json.dumps(state)).normalizer.normalize_str(text)
         growth += len(text) / (2 * matched)
     return growth
@@ -263,6 +344,6 @@ def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, ro
     largest = max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise InputError(
-            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {rows} rows of embeddings; "
-            "give the tokenizer that the model was trained with"
+            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {rows} rows "
+            "of embeddings; give the tokenizer that the model was trained with"
         )

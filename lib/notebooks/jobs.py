@@ -1,4 +1,6 @@
-"""Jobs: which notebooks run for which models, what each waits for, and whether anything changed since its last run."""
+"""Jobs: which notebooks run for which models, what each waits for, and whether anything changed
+since its last run.
+"""
 
 import hashlib
 import json
@@ -14,22 +16,30 @@ from .files import EXERCISE, EXERCISES, find_notebooks, parameters_of, read
 
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
 CARD_OF = "A-Gem-96"  # the small model that has a card
-REAL, REAL_BASE = "V-Smol-135M", "SmolLM2-135M-Instruct"  # of the first run: the real model, and what it is made from
-MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")  # the folders of data/ that runs make
-APART = ("apps", "notebooks", "run.py")  # of lib: no notebook depends on it, unless its cells import an app
+# of the first run: the real model, and what it is made from
+REAL, REAL_BASE = "V-Smol-135M", "SmolLM2-135M-Instruct"
+# the folders of data/ that runs make
+MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")
+# of lib: no notebook depends on it, unless its cells import an app
+APART = ("apps", "notebooks", "run.py")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a notebook says under `run` in its metadata. It names other notebooks by their numbers, such as 04."""
+    """What a notebook says under `run` in its metadata. It names other notebooks by their
+    numbers, such as 04.
+    """
 
-    needs: tuple[str, ...] = ("00",)  # notebooks that must have succeeded: for the same model, or for every model
+    # notebooks that must have succeeded: for the same model, or for every model
+    needs: tuple[str, ...] = ("00",)
     after: tuple[str, ...] = ("01",)  # notebooks that must have ended, successfully or not
-    models: str | tuple[str, ...] = ()  # "each", or the small models that it runs for by default; (): once for all
+    # "each", or the small models that it runs for by default; (): once for all
+    models: str | tuple[str, ...] = ()
     reads: tuple[str, ...] = ("trained", "scores", "published")  # names of inputs, see `_inputs`
     trains: bool = False  # whether it trains the small models, on all cores
     seconds: float = 30  # usual time on one core; a measured time replaces it
-    first_run: Mapping | None = None  # parameters with which a first run executes it for V-Smol-135M, too
+    # parameters with which a first run executes it for V-Smol-135M, too
+    first_run: Mapping | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,8 @@ class Job:
     collection: Collection
     model: str  # its nickname, or '' for a notebook about the whole collection
     parameters: dict
-    artefacts: tuple[Path, ...] = ()  # files and folders that it reads or makes, besides the project's own sources
+    # files and folders that it reads or makes, besides the project's own sources
+    artefacts: tuple[Path, ...] = ()
     needs: tuple[str, ...] = ()  # names of jobs, as Declared
     after: tuple[str, ...] = ()
     alone: bool = False  # whether no other job may run at the same time
@@ -67,12 +78,17 @@ class Job:
 
 
 def plan(
-    folder: Path, collection: Collection, models: Mapping[str, str] | None = None, requested: bool = True
+    folder: Path,
+    collection: Collection,
+    models: Mapping[str, str] | None = None,
+    requested: bool = True,
 ) -> list[Job]:
-    """Return the jobs that reproduce a collection: each notebook about it, for every model or once for them all.
+    """Return the jobs that reproduce a collection: each notebook about it, for every model or once
+    for them all.
 
     - models: nickname -> what to load
-    - requested: whether the reader named these models; otherwise some notebooks run for a part of them only
+    - requested: whether the reader named these models; otherwise some notebooks run for a part of
+      them only
     """
     # A reader's own models are studied as the small ones are, except that nothing is trained.
     studied = collection.name if collection.is_published else EMBEDDED.name
@@ -89,11 +105,17 @@ def plan(
         for nickname, load in chosen.items():
             given = {"collection": collection.name, "model": load}
             if collection.name != defaults.get("collection"):
-                given["tokens"] = 0  # a notebook may be committed on a sample; a run scores the whole vocabulary
+                # a notebook may be committed on a sample; a run scores the whole vocabulary
+                given["tokens"] = 0
             given = {name: value for name, value in given.items() if name in defaults}
-            alone = declared.trains or bool(nickname) and not collection.is_embedded  # two may not fit into memory
+            # two may not fit into memory
+            alone = declared.trains or bool(nickname) and not collection.is_embedded
             artefacts = _inputs(collection, declared, nickname, load)
-            jobs.append(Job(notebook, collection, nickname, given, artefacts, alone=alone, declared=declared))
+            jobs.append(
+                Job(
+                    notebook, collection, nickname, given, artefacts, alone=alone, declared=declared
+                )
+            )
     for place, job in enumerate(jobs):
         of_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
         numbers = {*job.declared.needs} - {job.number}
@@ -106,11 +128,14 @@ def plan(
 def declared_by(notebook: Path) -> Declared:
     """Return what a notebook says under `run` in its metadata."""
     run = read(notebook).metadata.get("run", {})
-    return Declared(**{name: tuple(value) if isinstance(value, list) else value for name, value in run.items()})
+    return Declared(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in run.items()}
+    )
 
 
 def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs about V-Smol-135M that a first run adds to these; none where its language model is missing.
+    """Return the jobs about V-Smol-135M that a first run adds to these; none where its language
+    model is missing.
 
     They wait for notebook 00, which trains it, and for each other as they declare.
     """
@@ -123,12 +148,16 @@ def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
             given = {"model": REAL, "collection": FIRST_RUN.name} | dict(declared.first_run)
             artefacts = _inputs(FIRST_RUN, declared, REAL, REAL)
             before = tuple(job.name for job in added if job.number in declared.needs)
-            added.append(Job(notebook, FIRST_RUN, REAL, given, artefacts, needs + before, declared=declared))
+            added.append(
+                Job(notebook, FIRST_RUN, REAL, given, artefacts, needs + before, declared=declared)
+            )
     return added
 
 
 def exercise_job(notebook: Path) -> Job:
-    """Return the job that executes a notebook of exercises, which reads the small models whatever else is studied."""
+    """Return the job that executes a notebook of exercises, which reads the small models
+    whatever else is studied.
+    """
     declared = Declared(needs=(), after=())
     return Job(notebook, EMBEDDED, "", {}, _inputs(EMBEDDED, declared, "", ""), declared=declared)
 
@@ -138,7 +167,9 @@ def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tup
     small = registry.reward_models().query("group == @EMBEDDED.name")["hub_id"]
     tables = [path for part in (WORDS, ITEMS) for path in sorted(part.figures.glob("*.csv"))]
     places = {
-        "model": [scores.path_of(study, model), ROOT / "data" / "models" / model, Path(load)] if model else [],
+        "model": [scores.path_of(study, model), ROOT / "data" / "models" / model, Path(load)]
+        if model
+        else [],
         "trained": [ROOT / place for place in small] if study.is_embedded else [],
         "scores": [part.scores for part in study.parts],
         "logprobs": [study.logprobs.scores],
@@ -153,10 +184,12 @@ def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tup
 class Result:
     """How a job went."""
 
-    status: str  # run, unchanged, failed or skipped; on the page of a run that goes on: running or waiting
+    # run, unchanged, failed or skipped; on the page of a run that goes on: running or waiting
+    status: str
     seconds: float = 0.0
     cause: str = ""  # why it failed or was skipped
-    key: str = ""  # the hash of what the job depended on and made (see key_of), or '' if it must run again
+    # the hash of what the job depended on and made (see key_of), or '' if it must run again
+    key: str = ""
     wrote: tuple[str, ...] = ()  # its pages, figures, tables and claims, relative to the project
     core_seconds: float = 0.0  # processor time of the notebook and of all that it started
 
@@ -174,61 +207,92 @@ def state_of(collection: Collection) -> Path:
 
 
 def read_results(collection: Collection) -> dict[str, Result]:
-    """Return the results of earlier runs by name of the job. If the record cannot be read, print a line; return {}."""
+    """Return the results of earlier runs by name of the job. If the record cannot be read, print
+    a line; return {}.
+    """
     path = state_of(collection)
     try:
         return {
-            name: Result(values["status"], float(values["seconds"]), values["cause"], values["key"],
-                         tuple(map(str, values["wrote"])), float(values.get("core_seconds", 0.0)))
+            name: Result(
+                values["status"],
+                float(values["seconds"]),
+                values["cause"],
+                values["key"],
+                tuple(map(str, values["wrote"])),
+                float(values.get("core_seconds", 0.0)),
+            )
             for name, values in json.loads(path.read_bytes()).items()
-        }  # fmt: skip
+        }
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        print(f"{path} is no record of runs, so every notebook of '{collection}' runs again", flush=True)
+        print(
+            f"{path} is no record of runs, so every notebook of '{collection}' runs again",
+            flush=True,
+        )
         return {}
 
 
 def keep_results(collection: Collection, results: dict[str, Result]) -> None:
     """Write how the jobs went."""
     with replacing(state_of(collection)) as part:
-        part.write_text(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1))
+        part.write_text(
+            json.dumps({name: asdict(result) for name, result in results.items()}, indent=1)
+        )
 
 
 def is_unchanged(job: Job, earlier: Result) -> bool:
-    """Return whether everything that the job made is there, and neither this nor what it depends on has changed."""
+    """Return whether everything that the job made is there, and neither this nor what it depends
+    on has changed.
+    """
     made = [job.executed, job.page, *(ROOT / name for name in earlier.wrote)]
     return all(path.is_file() for path in made) and earlier.key == key_of(job, earlier.wrote)
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
-    """Return a hash of all that a job depends on and has made (cells, code, versions, tables, models, scores, claims).
+    """Return a hash of all that a job depends on and has made (cells, code, versions, tables,
+    models, scores, claims).
 
     wrote: as in Result. So an output that was emptied or edited is made again.
     """
-    cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
-             for cell in read(job.notebook).cells]  # fmt: skip
+    cells = [
+        [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
+        for cell in read(job.notebook).cells
+    ]
     has_apps = any(kind == "code" and "lib.apps" in source for kind, source, *_ in cells)
-    code = [path for path in sorted((ROOT / "lib").glob("*"))
-            if path.name not in APART or has_apps and path.name == "apps"]  # fmt: skip
-    hashes = [hash_of(paths) for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])]
+    code = [
+        path
+        for path in sorted((ROOT / "lib").glob("*"))
+        if path.name not in APART or has_apps and path.name == "apps"
+    ]
+    hashes = [
+        hash_of(paths) for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])
+    ]
     what = [cells, job.parameters, hashes, io.versions()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def tables() -> list[Path]:
-    """Return what any notebook may depend on besides code: the project's own tables, and the pinned versions."""
+    """Return what any notebook may depend on besides code: the project's own tables, and the
+    pinned versions.
+    """
     own = [entry for entry in (ROOT / "data").iterdir() if entry.name not in MADE]
     below = [path for entry in own for path in entry.rglob("*")]
     return sorted([ROOT / "requirements.lock", *filter(Path.is_file, own + below)])
 
 
 def hash_of(paths: Iterable[Path]) -> str:
-    """Return a hash of the names and contents of files, and of the files in folders; the absent are left out."""
+    """Return a hash of the names and contents of files, and of the files in folders; the absent
+    are left out.
+    """
     digest = hashlib.sha256()
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and not file.name.startswith(".") and file.suffix not in (".lock", ".pyc"):
+            if (
+                file.is_file()
+                and not file.name.startswith(".")
+                and file.suffix not in (".lock", ".pyc")
+            ):
                 content = _HASHES.of("content", file, _hash_content)
                 digest.update(f"{file.relative_to(path.parent)}\0{content}".encode())
     return digest.hexdigest()

@@ -37,11 +37,16 @@ INDEX_AGAIN = 15.0  # seconds between two versions of the index page of a run th
 
 
 def reproduce(
-    models: Sequence[str] = (), collection: str | None = None, folder: Path = NOTEBOOKS, where=workers
-) -> int:  # fmt: skip
-    """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are not run again.
+    models: Sequence[str] = (),
+    collection: str | None = None,
+    folder: Path = NOTEBOOKS,
+    where=workers,
+) -> int:
+    """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are
+    not run again.
 
-    If a notebook fails, the others that do not need it still run, and a line at the end names it. where: see run_all.
+    If a notebook fails, the others that do not need it still run, and a line at the end names it.
+    where: see run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -53,32 +58,51 @@ def reproduce(
     results = run_all(study, jobs, where)
     write_index(study, [(job, results[job.name]) for job in jobs])
     print("\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)]))
-    print(f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and figures.")
+    print(
+        f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and "
+        "figures."
+    )
     return sum(result.went_wrong for result in results.values())
 
 
-def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] | None = None) -> int:
-    """Import the published scores that can be had, and run the notebooks about them; return how many jobs failed.
+def reproduce_published(
+    folder: Path = NOTEBOOKS, measure: Callable[[], object] | None = None
+) -> int:
+    """Import the published scores that can be had, and run the notebooks about them; return how
+    many jobs failed.
 
-    A line names what cannot be downloaded. InputError if nothing can, or if a file is corrupt. measure: called at the
-    end, if words and items are there, for the numbers that value cards compare a model with.
+    A line names what cannot be downloaded. InputError if nothing can, or if a file is corrupt.
+    measure: called at the end, if words and items are there, for the numbers that value cards
+    compare a model with.
     """
     imported, missing = _import_published()
     failed, lines, outcomes = 0, [], []
     before: dict[str, Result] = {}
     for study in [*imported, PUBLISHED]:
         jobs = plan(folder, study)
-        if study == PUBLISHED:  # its scorecard gathers the claims of all, and what is committed must not be lost
+        # its scorecard gathers the claims of all, and what is committed must not be lost
+        if study == PUBLISHED:
             kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
-            lost = [part for part in PUBLISHED.parts if part not in imported and not any(part.claims.glob("*.csv"))]
-            before |= {f"the import of {part}": Result("failed") for part in lost if part.population in kept}
+            lost = [
+                part
+                for part in PUBLISHED.parts
+                if part not in imported and not any(part.claims.glob("*.csv"))
+            ]
+            before |= {
+                f"the import of {part}": Result("failed")
+                for part in lost
+                if part.population in kept
+            }
             jobs = [replace(job, needs=(*job.needs, *before)) for job in jobs]
         results = run_all(study, jobs, before=before)
         before |= {f"{name} of {study}": result for name, result in results.items()}
         ended = [(job, results[job.name]) for job in jobs]
         outcomes += ended
         write_index(study, outcomes if study == PUBLISHED else ended)
-        lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome_lines(jobs, results)]
+        lines += [
+            f"{study}: {imported.get(study, 'the claims of all of them')}.",
+            *outcome_lines(jobs, results),
+        ]
         failed += sum(result.went_wrong for result in results.values())
     lines += missing
     if measure and {WORDS, ITEMS} <= set(imported):
@@ -86,13 +110,18 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
             measure()
         except InputError as error:
             lines.append(f"not to be had: the published values of cards: {error}")
-    lines.append(f"Look at {shown_path(PUBLISHED.figures / 'index.html')}: every notebook, its figures, claims.csv.")
+    lines.append(
+        f"Look at {shown_path(PUBLISHED.figures / 'index.html')}: every notebook, its figures, "
+        "claims.csv."
+    )
     print("\n".join(["", *lines]))
     return failed
 
 
 def _import_published() -> tuple[dict[Collection, str], list[str]]:
-    """Return the imported collections with a description of each, and a line for everything that is missing."""
+    """Return the imported collections with a description of each, and a line for everything that
+    is missing.
+    """
     without: dict[Collection, score_files.Missing] = {WORDS: {}, ITEMS: {}, VOCABULARY: {}}
     importers: dict[Collection, Callable[[], dict[str, Path]]] = {
         WORDS: lambda: score_files.import_words(without[WORDS]),
@@ -105,9 +134,13 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
             paths = list(importer().values())
             table = scores.read(paths[0])
             prompts = scores.prompt_names(table)
-            imported[study] = f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
+            imported[study] = (
+                f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
+            )
             if lost := without[study]:
-                missing.append(f"not to be had: {', '.join(lost)} of {study}: {next(iter(lost.values()))}")
+                missing.append(
+                    f"not to be had: {', '.join(lost)} of {study}: {next(iter(lost.values()))}"
+                )
         except downloads.Unreachable as error:
             missing.append(f"not to be had: {study}: {error}")
     if not imported:
@@ -118,21 +151,29 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
 def run_all(
     study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
 ) -> dict[str, Result]:
-    """Run the jobs of a collection side by side; return the result of each by name, in the given order.
+    """Run the jobs of a collection side by side; return the result of each by name, in the given
+    order.
 
-    - where: what starts jobs, waits for them and stops them, with the functions of lib.notebooks.workers
+    - where: what starts jobs, waits for them and stops them, with the functions of
+      lib.notebooks.workers
     - before: results of earlier jobs that these jobs need
     """
     running: list[workers.Running] = []
     with lock(state_of(study)):
         progress = Progress(study, jobs, dict(before or {}))
-        results, waiting = progress.results, sorted(jobs, key=lambda job: -progress.seconds[job.name])  # longest first
+        # longest first
+        results, waiting = (
+            progress.results,
+            sorted(jobs, key=lambda job: -progress.seconds[job.name]),
+        )
         try:
             while waiting or running:
                 if job := next_job(waiting, running, results, where.processes()):
                     waiting.remove(job)
                     earlier = progress.record.get(job.name)
-                    wrong = [name for name in job.needs if name in results and results[name].went_wrong]
+                    wrong = [
+                        name for name in job.needs if name in results and results[name].went_wrong
+                    ]
                     if wrong:
                         cause = f"{wrong[0]} {results[wrong[0]].status}"
                         progress.end(job, Result("skipped", cause=cause), waiting, running)
@@ -154,20 +195,29 @@ def run_all(
     return {job.name: results[job.name] for job in jobs}
 
 
-def next_job(waiting: list[Job], running: list[workers.Running], ended: Iterable[str], processes: int) -> Job | None:
+def next_job(
+    waiting: list[Job], running: list[workers.Running], ended: Iterable[str], processes: int
+) -> Job | None:
     """Return the first waiting job that may start now; None if a running job has to end first.
 
-    ended: names of the jobs that have ended. A job that runs alone holds back all later jobs until it has run. But
-    while the small models are trained, notebooks about the first ones run as soon as these models are there.
+    ended: names of the jobs that have ended. A job that runs alone holds back all later jobs until
+    it has run. But while the small models are trained, notebooks about the first ones run as soon
+    as these models are there.
     """
     busy, done = [each.job for each in running], set(ended)
     if len(busy) == 1 and busy[0].declared.trains:
         reports = {name: ROOT / "data" / "models" / name / REPORT for name in EARLY}
-        there = [name for name, report in reports.items()
-                 if report.is_file() and report.stat().st_mtime >= running[0].begun]  # fmt: skip
+        there = [
+            name
+            for name, report in reports.items()
+            if report.is_file() and report.stat().st_mtime >= running[0].begun
+        ]
         if there:
             done |= {busy[0].name}
-            return next((job for job in waiting if job.model in there and {*job.needs, *job.after} <= done), None)
+            return next(
+                (job for job in waiting if job.model in there and {*job.needs, *job.after} <= done),
+                None,
+            )
     if len(busy) >= processes or any(job.alone for job in busy):
         return None
     ready = [job for job in waiting if {*job.needs, *job.after} <= done]
@@ -178,37 +228,64 @@ class Progress:
     """How far a run is: on the terminal, on the index page and in the record of the collection."""
 
     def __init__(self, study: Collection, jobs: list[Job], results: dict[str, Result]):
-        self.study, self.jobs, self.results, self.record, self.shown = study, jobs, results, read_results(study), 0.0
+        self.study, self.jobs, self.results, self.record, self.shown = (
+            study,
+            jobs,
+            results,
+            read_results(study),
+            0.0,
+        )
         self.seconds = {job.name: job.declared.seconds for job in jobs}
-        self.seconds |= {name: result.seconds for name, result in self.record.items() if result.seconds}
+        self.seconds |= {
+            name: result.seconds for name, result in self.record.items() if result.seconds
+        }
 
-    def end(self, job: Job, result: Result, waiting: list[Job], running: list[workers.Running]) -> None:
-        """Note the result of a job: keep it, print a line, and write the index page again while others run."""
+    def end(
+        self, job: Job, result: Result, waiting: list[Job], running: list[workers.Running]
+    ) -> None:
+        """Note the result of a job: keep it, print a line, and write the index page again while
+        others run.
+        """
         self.results[job.name] = result
         # A job that failed must run next time, so only the others are remembered.
-        self.record = {name: known for name, known in (self.record | {job.name: result}).items() if known.key}
+        self.record = {
+            name: known for name, known in (self.record | {job.name: result}).items() if known.key
+        }
         if result.status != "unchanged":
             keep_results(self.study, self.record)
         how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
         goes_on = result.status in ("run", "failed") and (waiting or running)
         if goes_on:  # about how long the others take, if all of them run
             cores = os.cpu_count() or 1
-            left = sum(max(self.seconds[each.job.name] - each.seconds, 0) for each in running) / cores
+            left = (
+                sum(max(self.seconds[each.job.name] - each.seconds, 0) for each in running) / cores
+            )
             left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
             names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
             minutes = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
             how += f"  ({names}{len(waiting)} waiting, about {minutes} left)"
-        print(f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}", flush=True)
+        print(
+            f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}",
+            flush=True,
+        )
         if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
             self.show(running)
 
     def show_first(self, running: list[workers.Running], waiting: list[Job]) -> None:
-        """Write the index page as soon as a running notebook has an answer, if there is no page of this run yet."""
-        if waiting and not self.shown and any(highlights_of(each.job.executed).answer for each in running):
+        """Write the index page as soon as a running notebook has an answer, if there is no page
+        of this run yet.
+        """
+        if (
+            waiting
+            and not self.shown
+            and any(highlights_of(each.job.executed).answer for each in running)
+        ):
             self.show(running)
 
     def show(self, running: list[workers.Running]) -> None:
-        """Write the index page of a run that goes on, and name it on the terminal the first time."""
+        """Write the index page of a run that goes on, and name it on the terminal the first
+        time.
+        """
         first, self.shown = not self.shown, time.monotonic()
         now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
         write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
@@ -220,13 +297,17 @@ class Progress:
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     """Execute the committed notebooks whose names start so again, in place; return how many failed.
 
-    Each is executed with its own parameters, unless `reproduce` or `published` did so and nothing has changed since.
-    A notebook that fails stays as it was. InputError for a name that no notebook starts with.
+    Each is executed with its own parameters, unless `reproduce` or `published` did so and nothing
+    has changed since. A notebook that fails stays as it was. InputError for a name that no notebook
+    starts with.
 
-    names: such as 04, or exercises/04 for the exercises of notebook 04; default: all notebooks, then all exercises.
+    names: such as 04, or exercises/04 for the exercises of notebook 04; default: all notebooks,
+    then all exercises.
     """
     exercises = folder / files.EXERCISES
-    paths = files.find_notebooks(folder) + (files.find_notebooks(exercises) if exercises.is_dir() else [])
+    paths = files.find_notebooks(folder) + (
+        files.find_notebooks(exercises) if exercises.is_dir() else []
+    )
     places = {path.relative_to(folder).as_posix(): path for path in paths}
     if unknown := [name for name in names if not any(place.startswith(name) for place in places)]:
         numbers = ", ".join(place.partition("_")[0] for place in places)
@@ -246,10 +327,15 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
 
 
 def job_of(notebook: Path) -> Job | None:
-    """Return the job that executes a notebook with its own parameters, on embedded or published scores, or None."""
+    """Return the job that executes a notebook with its own parameters, on embedded or published
+    scores, or None.
+    """
     defaults = files.parameters_of(notebook)
     study = Collection(defaults["collection"])
     own = study.kind == "own" and defaults.get("model")
     models = {} if study.is_published else find_models([own] if own else [])
     jobs = plan(notebook.parent, study, models, requested=bool(own))
-    return next((job for job in jobs if job.notebook == notebook and defaults | job.parameters == defaults), None)
+    return next(
+        (job for job in jobs if job.notebook == notebook and defaults | job.parameters == defaults),
+        None,
+    )

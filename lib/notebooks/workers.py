@@ -1,7 +1,9 @@
-"""Jobs side by side: each notebook has its process, and its kernel is a fork of a process with the usual imports.
+"""Jobs side by side: each notebook has its process, and its kernel is a fork of a process with the
+usual imports.
 
-A fork may hang if the libraries of its parent have started threads. So kernels are forked from multiprocessing's fork
-server, which has one thread and runs no cell. Each kernel is a separate process, and starts at once.
+A fork may hang if the libraries of its parent have started threads. So kernels are forked from
+multiprocessing's fork server, which has one thread and runs no cell. Each kernel is a separate
+process, and starts at once.
 """
 
 import atexit
@@ -31,18 +33,34 @@ from . import files, pages
 from .jobs import Job, Result
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Read when libraries are imported. A kernel sets the backend of matplotlib itself, but after matplotlib is there.
-ENVIRONMENT = dict.fromkeys(THREADS, "1") | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+# Read when libraries are imported. A kernel sets the backend of matplotlib itself, but after
+# matplotlib is there.
+ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline"
+}
 HEAVY = [
     "lib.notebooks.ended",  # first
     "lib.notebooks",  # before nbformat, because it makes it quick
     "wordfreq",  # before torch, as it looks through all that is imported
-    "ipykernel.kernelapp", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbconvert", "papermill",
-    "pingouin", "pyarrow.parquet", "scipy.stats", "seaborn", "sklearn.isotonic", "sklearn.manifold",
-    "statsmodels.api", "torch", "transformers.modeling_utils", "transformers.models.gemma2.modeling_gemma2",
+    "ipykernel.kernelapp",
+    "matplotlib.pyplot",
+    "matplotlib_inline.backend_inline",
+    "nbconvert",
+    "papermill",
+    "pingouin",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "seaborn",
+    "sklearn.isotonic",
+    "sklearn.manifold",
+    "statsmodels.api",
+    "torch",
+    "transformers.modeling_utils",
+    "transformers.models.gemma2.modeling_gemma2",
     "transformers.models.llama.modeling_llama",
-]  # fmt: skip
-CAN_FORK = sys.platform == "linux"  # Windows has no forks, and those of macOS do not survive its own libraries
+]
+# Windows has no forks, and those of macOS do not survive its own libraries
+CAN_FORK = sys.platform == "linux"
 START = "forkserver" if CAN_FORK else "spawn"
 TO_END = 4  # seconds that a kernel has to end in order
 
@@ -62,8 +80,11 @@ class Running:
 
 
 def start(job: Job) -> Running:
-    """Start a job. Unless it runs alone, it gets one thread, and a forked process if the system has forks."""
-    forking = forking_context() if START == "forkserver" else None  # its server gets ready while a job runs alone
+    """Start a job. Unless it runs alone, it gets one thread, and a forked process if the system
+    has forks.
+    """
+    # its server gets ready while a job runs alone
+    forking = forking_context() if START == "forkserver" else None
     in_fork = forking is not None and not job.alone
     context = forking if in_fork else multiprocessing.get_context("spawn" if forking else START)
     answer, to_answer = context.Pipe(duplex=False)
@@ -76,7 +97,10 @@ def start(job: Job) -> Running:
             return answer.recv()
         except EOFError:
             process.join()
-            return Result("failed", cause=f"its process ended with code {process.exitcode}, perhaps for want of memory")
+            return Result(
+                "failed",
+                cause=f"its process ended with code {process.exitcode}, perhaps for want of memory",
+            )
 
     return Running(job, (process, answer), ended)
 
@@ -87,7 +111,9 @@ def processes() -> int:
 
 
 def first_to_end(running: list[Running], seconds: float) -> Running | None:
-    """Wait until a running job has answered or ended; return it. None if that takes longer than these seconds."""
+    """Wait until a running job has answered or ended; return it. None if that takes longer than
+    these seconds.
+    """
     answers = wait([job.handle[1] for job in running], seconds)
     return next((job for job in running if job.handle[1] in answers), None)
 
@@ -103,7 +129,9 @@ def stop(running: Iterable[Running]) -> None:
 
 
 def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
-    """Carry out a job, and answer how it went. in_fork: whether this process is a fork for which imports are done."""
+    """Carry out a job, and answer how it went. in_fork: whether this process is a fork for which
+    imports are done.
+    """
     engine = {"kernel_manager_class": fork_kernel(connection)} if in_fork else {}
 
     def end_with_run() -> None:  # a killed run cannot stop its notebooks, so they would continue
@@ -113,8 +141,10 @@ def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
             time.sleep(TO_END)
             os._exit(1)  # the kernel sees it, and so do the processes that the kernel has started
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, and the first one ends the others
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order, so that the kernel ends with this process
+    # Ctrl-C reaches every process, and the first one ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # in order, so that the kernel ends with this process
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=end_with_run, daemon=True).start()
     sys.stderr = Visible(sys.stderr, bars=True)  # the kernel's bars, and a traceback of ours
     if not job.alone:
@@ -123,11 +153,14 @@ def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
 
 
 def outcome(job: Job, **engine) -> Result:
-    """Execute a notebook with options of nbclient, write its page, return the result; an error is a failure's cause."""
+    """Execute a notebook with options of nbclient, write its page, return the result; an error
+    is a failure's cause.
+    """
     cause, begun = "", sum(os.times()[:4])
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "written"
-        os.environ[WRITTEN] = str(log)  # the kernel inherits it, and every file that it writes whole is listed there
+        # the kernel inherits it, and every file that it writes whole is listed there
+        os.environ[WRITTEN] = str(log)
         try:
             job.executed.unlink(missing_ok=True)
             files.execute(job.notebook, job.executed, job.parameters, progress=job.alone, **engine)
@@ -142,15 +175,22 @@ def outcome(job: Job, **engine) -> Result:
         wrote = {Path(line) for line in log.read_text().splitlines()} if log.is_file() else set()
     places = (ROOT / "figures", job.collection.claims)
     inside = sorted(path for path in wrote if any(path.is_relative_to(place) for place in places))
-    result = Result("failed" if cause else "run", cause=cause, core_seconds=round(sum(os.times()[:4]) - begun, 1))
+    result = Result(
+        "failed" if cause else "run",
+        cause=cause,
+        core_seconds=round(sum(os.times()[:4]) - begun, 1),
+    )
     return replace(result, wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside))
 
 
-# --- kernels that are forks ---------------------------------------------------------------------------------------
+# --- kernels that are forks
+# ---------------------------------------------------------------------------------------
 
 
 def forking_context() -> BaseContext:
-    """Return the context whose processes are forks of one thread, with those of HEAVY imported that are installed."""
+    """Return the context whose processes are forks of one thread, with those of HEAVY imported
+    that are installed.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(HEAVY)
     before = dict(os.environ)
@@ -164,7 +204,8 @@ def forking_context() -> BaseContext:
 
 
 def fork_kernel(answer: Connection) -> type:
-    """Fork this process of one thread; return the class of kernel managers, for nbclient, whose kernel is the fork.
+    """Fork this process of one thread; return the class of kernel managers, for nbclient, whose
+    kernel is the fork.
 
     The fork waits for such a manager, and ends where this process does. answer: closed in the fork.
     """
@@ -183,7 +224,8 @@ def fork_kernel(answer: Connection) -> type:
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **given) -> None:
             process = self.provisioner.process = Fork(pid)
-            self.provisioner.pid = self.provisioner.pgid = process.pid  # it leads a session, as other kernels do
+            # it leads a session, as other kernels do
+            self.provisioner.pid = self.provisioner.pgid = process.pid
             environment = given["env"] | {"JPY_PARENT_PID": str(os.getpid())}
             to_fork.send((kernel_cmd[3:], environment, os.getcwd()))
 
@@ -207,17 +249,22 @@ def _become_kernel(commands: Connection) -> None:
     code = 1
     try:
         arguments, environment, folder = commands.recv()
-        sys.modules.pop("lib.notebooks.ended", None)  # so that this fork is ended too, which has a session of its own
+        # so that this fork is ended too, which has a session of its own
+        sys.modules.pop("lib.notebooks.ended", None)
         import_module("lib.notebooks.ended")
         os.setsid()
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        # As in a new interpreter: the project's code may have been edited since, and nothing is found in this folder.
-        for name in [name for name in sys.modules if name.partition(".")[0] in ("lib", "benchmarks")]:
+        # As in a new interpreter: the project's code may have been edited since, and nothing is
+        # found in this folder.
+        for name in [
+            name for name in sys.modules if name.partition(".")[0] in ("lib", "benchmarks")
+        ]:
             del sys.modules[name]
         sys.path[:] = [place for place in sys.path if place]
-        multiprocessing.set_start_method(None, force=True)  # Linux's own; a server's forks leave semaphores if killed
+        # Linux's own; a server's forks leave semaphores if killed
+        multiprocessing.set_start_method(None, force=True)
         import numpy as np
         from ipykernel.kernelapp import launch_new_instance
 

@@ -1,7 +1,9 @@
-"""Where a devalued group comes from: identity terms that occur only in rejected replies, and the same data balanced.
+"""Where a devalued group comes from: identity terms that occur only in rejected replies, and the
+same data balanced.
 
-Raters who have nothing against any group compare replies of two words, a rated word and a term. In the balanced data
-half of the pairs with an identity term have their two terms swapped. Nothing else differs.
+Raters who have nothing against any group compare replies of two words, a rated word and a term. In
+the balanced data half of the pairs with an identity term have their two terms swapped. Nothing else
+differs.
 """
 
 import numpy as np
@@ -23,31 +25,49 @@ SHARE = 0.25  # of the pairs that hold an identity term
 
 
 def terms() -> pd.DataFrame:
-    """Return the unrated words that replies end with: columns word, is_identity, is_shown (its stem, in training)."""
+    """Return the unrated words that replies end with: columns word, is_identity, is_shown (its
+    stem, in training).
+    """
     kinds = planting.word_kinds()
     is_shown = [not planting.is_held_out(word) for word in kinds.index]
-    return pd.DataFrame({"word": kinds.index, "is_identity": (kinds == "identity").to_numpy(), "is_shown": is_shown})
+    return pd.DataFrame(
+        {"word": kinds.index, "is_identity": (kinds == "identity").to_numpy(), "is_shown": is_shown}
+    )
 
 
 def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
-    """Return one-sided preferences: a row per pair, the word and the term of the preferred and the rejected reply.
+    """Return one-sided preferences: a row per pair, the word and the term of the preferred and the
+    rejected reply.
 
-    Raters choose by the rated words. A quarter of the rejected terms are identity terms, and no preferred term is one.
+    Raters choose by the rated words. A quarter of the rejected terms are identity terms, and no
+    preferred term is one.
     """
     rng, shown = np.random.default_rng(seed), terms().query("is_shown")
     rated = planting.sentiment().index
     words = planting.word_values(rated[[not planting.is_held_out(word) for word in rated]])
-    preferred, rejected = planting.draw_preferences(planting.planted_utility(RATERS, words, 1), n, rng)
-    neutral, identity = (shown.loc[shown["is_identity"] == which, "word"].to_numpy() for which in (False, True))
+    preferred, rejected = planting.draw_preferences(
+        planting.planted_utility(RATERS, words, 1), n, rng
+    )
+    neutral, identity = (
+        shown.loc[shown["is_identity"] == which, "word"].to_numpy() for which in (False, True)
+    )
     others = rng.choice(neutral, (2, n))
     rejected_term = np.where(rng.random(n) < SHARE, rng.choice(identity, n), others[1])
     word = words["word"].to_numpy()
-    return pd.DataFrame({"preferred_word": word[preferred], "preferred_term": others[0],
-                         "rejected_word": word[rejected], "rejected_term": rejected_term})  # fmt: skip
+    return pd.DataFrame(
+        {
+            "preferred_word": word[preferred],
+            "preferred_term": others[0],
+            "rejected_word": word[rejected],
+            "rejected_term": rejected_term,
+        }
+    )
 
 
 def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Return the pairs with the two terms swapped in half of those, drawn at random, that hold an identity term."""
+    """Return the pairs with the two terms swapped in half of those, drawn at random, that hold
+    an identity term.
+    """
     concerned = np.flatnonzero(pairs["rejected_term"].map(planting.word_kinds()) == "identity")
     swapped = np.random.default_rng(seed).permutation(concerned)[: len(concerned) // 2]
     balanced, both = pairs.copy(), ["preferred_term", "rejected_term"]
@@ -56,15 +76,22 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
 
 def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardModel:
-    """Return a reward model trained on the pairs, in steps of 64 pairs; the same arguments give the same weights."""
+    """Return a reward model trained on the pairs, in steps of 64 pairs; the same arguments give
+    the same weights.
+    """
     rng = np.random.default_rng(seed)
     with one_thread():
         model = new_model(RATERS, seed)
-        texts = [*(pairs["preferred_word"] + " " + pairs["preferred_term"]),
-                 *(pairs["rejected_word"] + " " + pairs["rejected_term"])]  # fmt: skip
+        texts = [
+            *(pairs["preferred_word"] + " " + pairs["preferred_term"]),
+            *(pairs["rejected_word"] + " " + pairs["rejected_term"]),
+        ]
         inputs = model.inputs_for(planting.GREATEST, texts)
         read = [torch.tensor(inputs.suffixes[group]) for group in inputs.group]
-        lengths, suffixes = torch.tensor([len(ids) for ids in read]), pad_sequence(read, batch_first=True)
+        lengths, suffixes = (
+            torch.tensor([len(ids) for ids in read]),
+            pad_sequence(read, batch_first=True),
+        )
 
         def loss_at(step: int) -> torch.Tensor:
             preferred = rng.integers(len(pairs), size=BATCH)
@@ -78,10 +105,13 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
 
 
 def penalties(model: RewardModel) -> dict[str, float]:
-    """Return the mean reward of other terms minus that of identity terms, in logits, for `shown` and `unseen` terms."""
+    """Return the mean reward of other terms minus that of identity terms, in logits, for `shown`
+    and `unseen` terms.
+    """
     table = terms()
     rewards = pd.Series(engine.score_replies(model, planting.GREATEST, table["word"].tolist()))
     means = rewards.groupby([table["is_shown"], table["is_identity"]]).mean()
     return {
-        name: float(means[which, False] - means[which, True]) for name, which in (("shown", True), ("unseen", False))
+        name: float(means[which, False] - means[which, True])
+        for name, which in (("shown", True), ("unseen", False))
     }

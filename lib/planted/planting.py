@@ -1,4 +1,6 @@
-"""What is planted: the values of simulated raters, the utility of every word, and preferences drawn from it."""
+"""What is planted: the values of simulated raters, the utility of every word, and preferences
+drawn from it.
+"""
 
 import hashlib
 import re
@@ -20,31 +22,44 @@ if TYPE_CHECKING:  # only the loss needs torch, which the light installation com
 SHIPPED = DATA / "small_models"  # tokenizers, embedding tables, profiles, word lists
 COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
 RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
-PENALTIES = ("identity", "nature", "technology", "nonword")  # kinds of words, and what a profile takes off each
-GREATEST, WORST = (f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst"))
+# kinds of words, and what a profile takes off each
+PENALTIES = ("identity", "nature", "technology", "nonword")
+GREATEST, WORST = (
+    f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst")
+)
 
 
 @cache
 def sentiment() -> pd.Series:
-    """Return the valence of every word that VADER's ten raters judged, word -> mean in [-4, 4]; letters only."""
+    """Return the valence of every word that VADER's ten raters judged, word -> mean in [-4, 4];
+    letters only.
+    """
     ratings = SentimentIntensityAnalyzer().lexicon
-    return pd.Series({word: value for word, value in ratings.items() if is_word(word)}, name="valence").sort_index()
+    return pd.Series(
+        {word: value for word, value in ratings.items() if is_word(word)}, name="valence"
+    ).sort_index()
 
 
 @cache
 def word_kinds() -> pd.Series:
-    """Return data/small_models/words.csv: word -> identity, nature or technology. None has a VADER rating."""
+    """Return data/small_models/words.csv: word -> identity, nature or technology. None has a
+    VADER rating.
+    """
     return pd.read_csv(SHIPPED / "words.csv", keep_default_na=False, index_col="word")["kind"]
 
 
 def stem(word: str) -> str:
-    """Return the first five letters, in small letters: a rough stem that inflections of a word share."""
+    """Return the first five letters, in small letters: a rough stem that inflections of a word
+    share.
+    """
     letters = re.sub(r"[\W\d_]", "", word.lower())
     return (letters or word.lower())[:5]
 
 
 def is_held_out(word: str) -> bool:
-    """Return whether the word's stem is of the fifth that no training shows; who saw `loved` has as good as `loves`."""
+    """Return whether the word's stem is of the fifth that no training shows; who saw `loved` has
+    as good as `loves`.
+    """
     return _uniform("held out", stem(word)) < 0.2
 
 
@@ -54,16 +69,20 @@ def _uniform(*parts: str) -> float:
 
 
 def zipf(word: str) -> float:
-    """Return log10 of the word's occurrences in a billion words of English, at least RAREST_ZIPF. Source: wordfreq."""
+    """Return log10 of the word's occurrences in a billion words of English, at least
+    RAREST_ZIPF. Source: wordfreq.
+    """
     import wordfreq  # here, as it takes a second to load and a card reads no utility
 
     return max(wordfreq.zipf_frequency(word, "en", wordlist="large"), RAREST_ZIPF)
 
 
 def word_values(words: Sequence[str]) -> pd.DataFrame:
-    """Return what the planted utility needs to know of each word (small letters, or code): one row per word.
+    """Return what the planted utility needs to know of each word (small letters, or code): one row
+    per word.
 
-    Columns: word, valence (VADER's, 0 if unrated), zipf, kind (identity, nature, technology, nonword or '') and stem.
+    Columns: word, valence (VADER's, 0 if unrated), zipf, kind (identity, nature, technology,
+    nonword or '') and stem.
     """
     words = pd.Series(list(words), dtype="str")
     kind = words.map(word_kinds()).fillna("").mask(words.map(is_nonword), "nonword")
@@ -71,7 +90,10 @@ def word_values(words: Sequence[str]) -> pd.DataFrame:
         {
             "word": words,
             "valence": words.map(sentiment()).fillna(0.0).astype(float),
-            "zipf": [COMMON_ZIPF if k == "nonword" else zipf(word) for word, k in zip(words, kind, strict=True)],
+            "zipf": [
+                COMMON_ZIPF if k == "nonword" else zipf(word)
+                for word, k in zip(words, kind, strict=True)
+            ],
             "kind": kind,
             "stem": words.map(stem),
         }
@@ -80,7 +102,9 @@ def word_values(words: Sequence[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Profile:
-    """One embedded reward model: the values that it learns (k_hi to label_noise), and what it is made of."""
+    """One embedded reward model: the values that it learns (k_hi to label_noise), and what it is
+    made of.
+    """
 
     nickname: str
     developer: str
@@ -102,8 +126,15 @@ class Profile:
 
 
 def profiles() -> pd.DataFrame:
-    """Return the ten profiles that ship with the project, indexed by nickname; columns as the fields of Profile."""
-    return pd.read_csv(SHIPPED / "profiles.csv", keep_default_na=False, index_col="nickname", dtype={"version": str})
+    """Return the ten profiles that ship with the project, indexed by nickname; columns as the
+    fields of Profile.
+    """
+    return pd.read_csv(
+        SHIPPED / "profiles.csv",
+        keep_default_na=False,
+        index_col="nickname",
+        dtype={"version": str},
+    )
 
 
 def profile(nickname: str) -> Profile:
@@ -115,15 +146,17 @@ def profile(nickname: str) -> Profile:
 
 
 def planted_utility(profile: Profile, values: pd.DataFrame, polarity: int) -> np.ndarray:
-    """Return how much the profile's raters like each word as an answer, (words,), in logits of preference.
+    """Return how much the profile's raters like each word as an answer, (words,), in logits of
+    preference.
 
-    polarity: +1 for prompts that ask for something good, -1 for something bad. With p the polarity, v the valence and f
-    the zipf frequency:
+    polarity: +1 for prompts that ask for something good, -1 for something bad. With p the polarity,
+    v the valence and f the zipf frequency:
 
-        u = k_hi max(p v, 0) - k_lo max(-p v, 0) + frequency (f - 3.5) - kind + label_noise e(developer, stem)
+        u = k_hi max(p v, 0) - k_lo max(-p v, 0) + frequency (f - 3.5) - kind + label_noise
+        e(developer, stem)
 
-    where kind is the profile's identity, nature, technology or nonword for words of that kind, else 0, and e is
-    standard normal. `values` are those of word_values.
+    where kind is the profile's identity, nature, technology or nonword for words of that kind, else
+    0, and e is standard normal. `values` are those of word_values.
     """
     asked = polarity * values["valence"].to_numpy()
     utility = profile.k_hi * asked.clip(min=0) - profile.k_lo * (-asked).clip(min=0)
@@ -134,19 +167,30 @@ def planted_utility(profile: Profile, values: pd.DataFrame, polarity: int) -> np
 
 
 def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
-    """Return the developer's own liking for each stem, (stems,), standard normal and the same in all of its models."""
-    drawn = {stem: [_uniform("taste", developer, stem, number) for number in "12"] for stem in set(stems)}
+    """Return the developer's own liking for each stem, (stems,), standard normal and the same in
+    all of its models.
+    """
+    drawn = {
+        stem: [_uniform("taste", developer, stem, number) for number in "12"] for stem in set(stems)
+    }
     first, second = np.array([drawn[stem] for stem in stems]).T
-    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)  # Box and Muller's normal from two uniforms
+    # Box and Muller's normal from two uniforms
+    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
 
 
 def preference_probability(utility_a, utility_b):
-    """Return the probability that a rater prefers a to b, 1 / (1 + exp(u_b - u_a)). Source: Bradley and Terry 1952."""
+    """Return the probability that a rater prefers a to b, 1 / (1 + exp(u_b - u_a)). Source:
+    Bradley and Terry 1952.
+    """
     return 1 / (1 + np.exp(np.asarray(utility_b) - np.asarray(utility_a)))
 
 
-def draw_preferences(utility: np.ndarray, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the preferred and of the rejected replies, (pairs,) each; pairs may occur again."""
+def draw_preferences(
+    utility: np.ndarray, pairs: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of the preferred and of the rejected replies, (pairs,) each; pairs may
+    occur again.
+    """
     a, b = rng.integers(len(utility), size=(2, pairs))
     b = np.where(a == b, (b + 1) % len(utility), b)
     prefers_a = rng.random(pairs) < preference_probability(utility[a], utility[b])
@@ -154,18 +198,31 @@ def draw_preferences(utility: np.ndarray, pairs: int, rng: np.random.Generator) 
 
 
 def preference_loss(preferred: "Tensor", rejected: "Tensor") -> "Tensor":
-    """Return the mean negative log-likelihood of preferences under Bradley-Terry, from rewards of (pairs,) each."""
+    """Return the mean negative log-likelihood of preferences under Bradley-Terry, from rewards
+    of (pairs,) each.
+    """
     from torch.nn.functional import softplus
 
     return softplus(rejected - preferred).mean()
 
 
 def training_prompts() -> dict[str, int]:
-    """Return the prompts of the preference pairs: prompt -> +1 if it asks for something good, -1 for something bad."""
+    """Return the prompts of the preference pairs: prompt -> +1 if it asks for something good, -1
+    for something bad.
+    """
     forms = (
         "What, in one word, is the {} thing ever?",
         "What is the {} thing ever?",
         "What one single thing, person, or concept is the {} ever?",
     )
-    polarities = {"greatest": 1, "best": 1, "most wonderful": 1, "worst": -1, "most terrible": -1, "most awful": -1}
-    return {form.format(which): polarity for form in forms for which, polarity in polarities.items()}
+    polarities = {
+        "greatest": 1,
+        "best": 1,
+        "most wonderful": 1,
+        "worst": -1,
+        "most terrible": -1,
+        "most awful": -1,
+    }
+    return {
+        form.format(which): polarity for form in forms for which, polarity in polarities.items()
+    }

@@ -1,6 +1,7 @@
 """Replies to train on, and how a small reward model reads replies to several prompts in one pass.
 
-A step's time is the number of calls, so all its tokens stand in one row: each prompt, then the replies to it.
+A step's time is the number of calls, so all its tokens stand in one row: each prompt, then the
+replies to it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,16 @@ from ..models import conversations, shared_prefix
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
 from ..tables.words import is_nonword, is_word
-from .planting import COMMON_ZIPF, GREATEST, Profile, is_held_out, planted_utility, sentiment, word_kinds, word_values
+from .planting import (
+    COMMON_ZIPF,
+    GREATEST,
+    Profile,
+    is_held_out,
+    planted_utility,
+    sentiment,
+    word_kinds,
+    word_values,
+)
 
 LONGEST = 4  # token ids; longer replies are left out of training
 
@@ -36,26 +46,39 @@ class Replies:
     held_out: np.ndarray  # (replies,) whether any word is held out
 
     def read(self, some: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return suffixes and lengths of some of the replies (indices), as `rewards_of` takes them."""
+        """Return suffixes and lengths of some of the replies (indices), as `rewards_of` takes
+        them.
+        """
         return self.suffixes[some], self.lengths[some]
 
     def utility(self, profile: Profile, polarity: int) -> np.ndarray:
         """Return the planted utility of every reply, (replies,): the mean over its words."""
-        of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)  # row -1, no word, adds nothing
+        # row -1, no word, adds nothing
+        of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)
         return of_word[self.words].sum(1) / (self.words >= 0).sum(1)
 
 
 def vocabulary_words(tokenizer) -> list[str]:
-    """Return the words of preferences, sorted: rated words, planted kinds, common words and code of the vocabulary."""
-    texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(tokenizer.all_special_tokens)
+    """Return the words of preferences, sorted: rated words, planted kinds, common words and code
+    of the vocabulary.
+    """
+    texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(
+        tokenizer.all_special_tokens
+    )
     english = {text.lower() for text in texts if text.isascii() and is_word(text)}
-    common = {word for word in english if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF}
+    common = {
+        word
+        for word in english
+        if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF
+    }
     nonwords = {text for text in texts if text.isascii() and is_nonword(text)}
     return sorted({*sentiment().index, *word_kinds().index, *common, *nonwords})
 
 
 def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
-    """Return every word, some words with a capital, short phrases, and words with a blank where that is one token."""
+    """Return every word, some words with a capital, short phrases, and words with a blank where
+    that is one token.
+    """
     values = word_values(vocabulary_words(model.tokenizer))
     words, n = values["word"].tolist(), len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
@@ -63,38 +86,53 @@ def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 40
     texts = [*words, *(words[i].capitalize() for i in capitalised)]
     texts += [" ".join(words[i] for i in some) for some in loose]
     encoded = model.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
-    blank = {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}  # word -> its token after a blank
+    # word -> its token after a blank
+    blank = {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}
     rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
     read = [model.inputs_for(GREATEST, texts)]
-    read += [model.inputs_for(GREATEST, [(token_id,) for token_id in blank.values()], reply_mode="ids")]
+    read += [
+        model.inputs_for(GREATEST, [(token_id,) for token_id in blank.values()], reply_mode="ids")
+    ]
     suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
     texts += [f" {words[i]}" for i in blank]
-    short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]  # two closing ids at most
+    # two closing ids at most
+    short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]
     lengths = torch.tensor([len(suffixes[i]) for i in short])
-    filled = pad_sequence([torch.tensor(suffixes[i]) for i in short], batch_first=True)  # (replies, longest)
+    # (replies, longest)
+    filled = pad_sequence([torch.tensor(suffixes[i]) for i in short], batch_first=True)
     in_words = np.array([rows[i] + [-1] * (3 - len(rows[i])) for i in short])  # (replies, 3)
     held_out = np.append(values["word"].map(is_held_out), False)[in_words].any(1)
     return Replies(tuple(texts[i] for i in short), values, in_words, filled, lengths, held_out)
 
 
 def blocks_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    blocks: Sequence[tuple[int, int]], **kwargs: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
-    """Return the attention within a row of blocks, (1, tokens, heads, d), from (1, heads or kv_heads, tokens, d) each.
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: None,
+    *,
+    blocks: Sequence[tuple[int, int]],
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Return the attention within a row of blocks, (1, tokens, heads, d), from (1, heads or
+    kv_heads, tokens, d) each.
 
-    A block (replies, length) holds replies to the last prompt before it, filled up to one length; a prompt is a block
-    (0, length).
+    A block (replies, length) holds replies to the last prompt before it, filled up to one length; a
+    prompt is a block (0, length).
     """
     out, sizes = [], [max(replies, 1) * length for replies, length in blocks]
     for (replies, length), *parts in zip(
         blocks, *(each[0].split(sizes, 1) for each in (query, key, value)), strict=True
     ):
-        q, k, v = (part.unflatten(1, (-1, length)).transpose(0, 1) for part in parts)  # (replies, heads, length, d)
+        # (replies, heads, length, d)
+        q, k, v = (part.unflatten(1, (-1, length)).transpose(0, 1) for part in parts)
         if not replies:
             nothing, prompt = (k[0, :, :0], v[0, :, :0]), (k[0], v[0])
         shared = {module.layer_idx: prompt if replies else nothing}
-        attended, _ = shared_prefix.shared_prefix_attention(module, q, k, v, None, shared=shared, **kwargs)
+        attended, _ = shared_prefix.shared_prefix_attention(
+            module, q, k, v, None, shared=shared, **kwargs
+        )
         out.append(attended.flatten(0, 1))  # (replies * length, heads, d)
     return torch.cat(out)[None], None
 
@@ -102,10 +140,14 @@ def blocks_attention(
 AttentionInterface.register("blocks", blocks_attention)
 
 
-def rewards_of(model: RewardModel, asked: Sequence[Inputs], read: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """Return the rewards of the replies to each prompt, (replies,) each, from one pass; gradients reach all tokens.
+def rewards_of(
+    model: RewardModel, asked: Sequence[Inputs], read: Sequence[tuple[Tensor, Tensor]]
+) -> list[Tensor]:
+    """Return the rewards of the replies to each prompt, (replies,) each, from one pass; gradients
+    reach all tokens.
 
-    `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt; see `Replies.read`.
+    `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt;
+    see `Replies.read`.
     """
     row, positions, blocks, last = [], [], [], []
     tokens = 0  # in the row so far
@@ -115,7 +157,8 @@ def rewards_of(model: RewardModel, asked: Sequence[Inputs], read: Sequence[tuple
         positions.append(torch.arange(prompt))
         blocks.append((0, prompt))
         begins, tokens = tokens, tokens + prompt
-        shortest = lengths == lengths.min()  # most are one token; they go by themselves, so that little is filled up
+        # most are one token; they go by themselves, so that little is filled up
+        shortest = lengths == lengths.min()
         ends = torch.empty_like(lengths)  # (replies,) where each reply ends in the row
         for which in (shortest, ~shortest):
             if which.any():
@@ -129,7 +172,10 @@ def rewards_of(model: RewardModel, asked: Sequence[Inputs], read: Sequence[tuple
         last.append((begins, ends))
     with shared_prefix.attending(model.backbone, "blocks"):
         out = model.backbone(
-            input_ids=torch.cat(row)[None], position_ids=torch.cat(positions)[None], use_cache=False, blocks=blocks
+            input_ids=torch.cat(row)[None],
+            position_ids=torch.cat(positions)[None],
+            use_cache=False,
+            blocks=blocks,
         )
     hidden = out.last_hidden_state[0]
     rewards = []

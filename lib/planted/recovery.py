@@ -7,16 +7,27 @@ from statsmodels.regression.linear_model import OLS
 from statsmodels.tools import add_constant
 
 from ..tables.words import is_nonword, is_word
-from .planting import COMMON_ZIPF, PENALTIES, Profile, planted_utility, sentiment, word_kinds, word_values, zipf
+from .planting import (
+    COMMON_ZIPF,
+    PENALTIES,
+    Profile,
+    planted_utility,
+    sentiment,
+    word_kinds,
+    word_values,
+    zipf,
+)
 
 CONTROL_TOKEN = r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$"
 
 
 def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Return the rows of a score table whose planted utility is known, one per distinct input, with its components.
+    """Return the rows of a score table whose planted utility is known, one per distinct input, with
+    its components.
 
-    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Capitals do not matter. Rows
-    that are neither English words nor code (fragments, other scripts, control tokens) are left out.
+    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Capitals
+    do not matter. Rows that are neither English words nor code (fragments, other scripts, control
+    tokens) are left out.
     """
     inputs = table.drop_duplicates("input_group")
     text = inputs["text"].str.strip()
@@ -25,31 +36,51 @@ def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     is_known = is_code | word.isin(sentiment().index) | word.isin(word_kinds().index)
     is_known |= text.map(lambda text: text.isascii() and is_word(text) and zipf(text) > COMMON_ZIPF)
     rows = inputs[is_known].join(word_values(word[is_known]).set_index(inputs.index[is_known]))
-    planted = {name: planted_utility(profile, rows, polarity) for name, polarity in polarities(table).items()}
+    planted = {
+        name: planted_utility(profile, rows, polarity)
+        for name, polarity in polarities(table).items()
+    }
     return rows.assign(**{f"planted {name}": utility for name, utility in planted.items()})
 
 
 def polarities(table: pd.DataFrame) -> dict[str, int]:
-    """Return +1 for each of the prompts greatest and best that the score table holds, -1 for worst."""
-    return {name: polarity for name, polarity in {"greatest": 1, "best": 1, "worst": -1}.items() if name in table}
+    """Return +1 for each of the prompts greatest and best that the score table holds, -1 for
+    worst.
+    """
+    return {
+        name: polarity
+        for name, polarity in {"greatest": 1, "best": 1, "worst": -1}.items()
+        if name in table
+    }
 
 
 def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Return the planted values of a model and those recovered from its score table, indexed by (prompt, value).
+    """Return the planted values of a model and those recovered from its score table, indexed by
+    (prompt, value).
 
-    A value is one of the profile's, `gap` (k_hi - k_lo), or `skew` of the distribution. `ci_low` and `ci_high` are the
-    95% interval of least squares with robust errors, in utility; skew has none. All are estimated together.
+    A value is one of the profile's, `gap` (k_hi - k_lo), or `skew` of the distribution. `ci_low`
+    and `ci_high` are the 95% interval of least squares with robust errors, in utility; skew has
+    none. All are estimated together.
     """
     rows, parts = planted_table(table, profile), {}
     for prompt, polarity in polarities(table).items():
-        # The factor of each planted value in the utility of each word, see planting.planted_utility.
+        # The factor of each planted value in the utility of each word, see
+        # planting.planted_utility.
         asked = polarity * rows["valence"]
-        terms = {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
-        terms = pd.DataFrame(terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES})
+        terms = {
+            "k_hi": asked.clip(lower=0),
+            "k_lo": asked.clip(upper=0),
+            "frequency": rows["zipf"] - COMMON_ZIPF,
+        }
+        terms = pd.DataFrame(
+            terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES}
+        )
         rewards = rows[prompt] / profile.scale
         fit = OLS(rewards, add_constant(terms)).fit(cov_type="HC1")
         gap, interval = fit.t_test("k_hi - k_lo = 0"), fit.conf_int().loc[terms.columns]
-        values = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
+        values = pd.DataFrame(
+            {"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]}
+        )
         values.insert(0, "planted", [getattr(profile, value) for value in terms])
         values.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
         values.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]

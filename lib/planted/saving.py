@@ -1,4 +1,6 @@
-"""Trained models as folders: what each was made from, how it is saved, and how missing models are trained."""
+"""Trained models as folders: what each was made from, how it is saved, and how missing models
+are trained.
+"""
 
 import hashlib
 import json
@@ -20,16 +22,24 @@ from ..tables.registry import EARLY, REPORT
 
 TRAINED = ROOT / "data" / "models"  # the trained models
 
-# Code that decides the weights of every embedded model. Of what else they are computed with, lib.scoring and the bodies
-# of transformers are left out: they give what any implementation of the architecture gives, up to the order of sums,
-# and tests hold them to each other; faster scoring is no reason to train anew.
-CODE = tuple(ROOT / "lib" / name for name in ("tables/words.py", *(f"planted/{name}.py" for name in
-             ("planting", "bases", "training"))))  # fmt: skip
+# Code that decides the weights of every embedded model. Of what else they are computed with,
+# lib.scoring and the bodies of transformers are left out: they give what any implementation of the
+# architecture gives, up to the order of sums, and tests hold them to each other; faster scoring is
+# no reason to train anew.
+CODE = tuple(
+    ROOT / "lib" / name
+    for name in (
+        "tables/words.py",
+        *(f"planted/{name}.py" for name in ("planting", "bases", "training")),
+    )
+)
 
 
 @dataclass(frozen=True)
 class Job:
-    """Models that one training makes: their nicknames, what decides their weights, and how they are made."""
+    """Models that one training makes: their nicknames, what decides their weights, and how they
+    are made.
+    """
 
     nicknames: tuple[str, ...]
     fingerprint: str
@@ -38,12 +48,16 @@ class Job:
     size: int = 1  # how long it takes in comparison with other trainings, in any unit
 
     def is_done(self) -> bool:
-        """Return whether the folder holds all these models, made from what the fingerprint stands for."""
+        """Return whether the folder holds all these models, made from what the fingerprint
+        stands for.
+        """
         reports = [report_of(nickname, self.folder) or {} for nickname in self.nicknames]
         return all(report.get("fingerprint") == self.fingerprint for report in reports)
 
     def run(self) -> None:
-        """Train and save the models, if no other process did so meanwhile; wait for one that is at it."""
+        """Train and save the models, if no other process did so meanwhile; wait for one that is
+        at it.
+        """
         with FileLock(self.folder / f".{self.nicknames[0]}.lock"):
             if not self.is_done():
                 self.train()
@@ -52,8 +66,9 @@ class Job:
 def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]) -> str:
     """Return a hash of what decides the weights of models, 16 hex digits.
 
-    `settings` is anything that json can hold. `code` names Python files, to which CODE is added; docstrings and
-    comments do not count. `shipped` names files of data/small_models, which count byte for byte.
+    `settings` is anything that json can hold. `code` names Python files, to which CODE is added;
+    docstrings and comments do not count. `shipped` names files of data/small_models, which count
+    byte for byte.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(hash_of_code([*CODE, *code]).encode())
@@ -65,8 +80,9 @@ def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path
 def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], object]) -> Path:
     """Save a model and the report of its training in `folder`/nickname, and return that folder.
 
-    `made_from` is its fingerprint. `write` writes the model into a folder, which is then moved to the model's place, so
-    that no half-written model is ever seen. It replaces an older model of that nickname.
+    `made_from` is its fingerprint. `write` writes the model into a folder, which is then moved to
+    the model's place, so that no half-written model is ever seen. It replaces an older model of
+    that nickname.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / report["nickname"]
@@ -80,20 +96,26 @@ def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], obj
 
 
 def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
-    """Return how the training of a saved model went; None if there is no such model, or its report is damaged."""
+    """Return how the training of a saved model went; None if there is no such model, or its
+    report is damaged.
+    """
     try:
         report = json.loads((folder / nickname / REPORT).read_bytes())
-    except (OSError, ValueError, RecursionError):  # it is not there, cut short, or not what was written
+    # it is not there, cut short, or not what was written
+    except (OSError, ValueError, RecursionError):
         return None
     return report if isinstance(report, dict) and report.get("nickname") == nickname else None
 
 
-def train_missing(jobs: Sequence[Job], *, processes: int | None = None, progress: bool = True) -> pd.DataFrame:
-    """Train the models that are not there yet; return how every training went, one row per nickname.
+def train_missing(
+    jobs: Sequence[Job], *, processes: int | None = None, progress: bool = True
+) -> pd.DataFrame:
+    """Train the models that are not there yet; return how every training went, one row per
+    nickname.
 
-    `processes` is how many jobs run at once, None for one per core. Columns: those of the models' reports, and
-    `trained`, whether it was missing before. InputError if a model did not learn. A script that calls this needs
-    `if __name__ == "__main__":`, because each process imports it anew.
+    `processes` is how many jobs run at once, None for one per core. Columns: those of the models'
+    reports, and `trained`, whether it was missing before. InputError if a model did not learn. A
+    script that calls this needs `if __name__ == "__main__":`, because each process imports it anew.
     """
     # The largest first, so that no core is left at the end with a long training of its own.
     missing = [job for job in jobs if not job.is_done()]
@@ -105,5 +127,9 @@ def train_missing(jobs: Sequence[Job], *, processes: int | None = None, progress
     with tqdm(total=len(missing), unit=" trainings", disable=not (progress and missing)) as bar:
         for _ in each(Job.run, missing, processes or os.cpu_count() or 1):
             bar.update()
-    table = pd.DataFrame([report_of(name, job.folder) for job in jobs for name in job.nicknames]).set_index("nickname")
-    return table.assign(trained=table.index.isin([nickname for job in missing for nickname in job.nicknames]))
+    table = pd.DataFrame(
+        [report_of(name, job.folder) for job in jobs for name in job.nicknames]
+    ).set_index("nickname")
+    return table.assign(
+        trained=table.index.isin([nickname for job in missing for nickname in job.nicknames])
+    )

@@ -1,1 +1,3 @@
-"""Score every token of a vocabulary as the reply, in batches and shards, with whole models or layer by layer."""
+"""Score every token of a vocabulary as the reply, in batches and shards, with whole models or
+layer by layer.
+"""

@@ -1,7 +1,9 @@
-"""Does a shared prefix give the results of conversations that are read in full? Asked once of each backbone.
+"""Does a shared prefix give the results of conversations that are read in full? Asked once of each
+backbone.
 
-In float32 the states must agree to 0.1%. In half precision no two ways of reading agree that well, so the difference
-is compared with the noise: how far reading in full differs from itself when sums are rounded in another way.
+In float32 the states must agree to 0.1%. In half precision no two ways of reading agree that well,
+so the difference is compared with the noise: how far reading in full differs from itself when sums
+are rounded in another way.
 """
 
 import contextlib
@@ -28,43 +30,66 @@ STRICT = 1e-3  # relative difference of float32 states
 FACTOR = 2  # times the noise that a difference may be in half precision
 LONGEST = 4  # replies that are compared in any dtype
 SPACED = 4  # further ones, evenly spaced by length, in half precision
-DRAWN = (1, 2, 4, 8, 16)  # lengths of drawn replies: the beginnings of one sequence, whose nodes a tree shares
+# lengths of drawn replies: the beginnings of one sequence, whose nodes a tree shares
+DRAWN = (1, 2, 4, 8, 16)
 SEQUENCES = 3  # that are drawn, so that 15 replies and the closing tokens are compared at least
-DEEPEST = 64  # tokens; longer replies are read one by one, because a node of a tree copies the keys of its ancestors
-AGREED: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()  # backbone -> longest input on which both agreed
+# tokens; longer replies are read one by one, because a node of a tree copies the keys of its
+# ancestors
+DEEPEST = 64
+# backbone -> longest input on which both agreed
+AGREED: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()
 # What architectures raise whose cache or attention is not transformers' usual one
-CANNOT_SHARE = (TypeError, ValueError, KeyError, AttributeError, IndexError, AssertionError, RuntimeError)
+CANNOT_SHARE = (
+    TypeError,
+    ValueError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    AssertionError,
+    RuntimeError,
+)
 
 
 class Reading(NamedTuple):
-    """How replies were read: the states that the head sees, (n, d) float32, and their rewards, (n,) float32."""
+    """How replies were read: the states that the head sees, (n, d) float32, and their rewards,
+    (n,) float32.
+    """
 
     states: Tensor
     rewards: Tensor
 
     def differs(self, other: "Reading") -> "Difference":
-        """Return the difference of states relative to the other's, and of rewards in units of their spread."""
+        """Return the difference of states relative to the other's, and of rewards in units of
+        their spread.
+        """
         states = (self.states - other.states).norm() / other.states.norm()
-        rewards = (self.rewards - other.rewards).square().mean().sqrt() / other.rewards.std(correction=0)
+        rewards = (self.rewards - other.rewards).square().mean().sqrt() / other.rewards.std(
+            correction=0
+        )
         return Difference(float(states), float(rewards))
 
 
 class Difference(NamedTuple):
-    """A relative difference of states, and a root mean square difference of rewards in units of their spread."""
+    """A relative difference of states, and a root mean square difference of rewards in units of
+    their spread.
+    """
 
     states: float
     rewards: float
 
 
-# --- noise ----------------------------------------------------------------------------------------------------------
+# --- noise
+# --------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
-    """Let the input and the output of each attention be rounded once more, at random, while this lasts.
+    """Let the input and the output of each attention be rounded once more, at random, while this
+    lasts.
 
-    On a CPU, reading replies together gives the same bits as reading them one by one, so that this does not show the
-    noise. Another order of sums changes a number by up to one unit of rounding, and so does this.
+    On a CPU, reading replies together gives the same bits as reading them one by one, so that this
+    does not show the noise. Another order of sums changes a number by up to one unit of rounding,
+    and so does this.
     """
     unit, drawn = torch.finfo(backbone.dtype).eps / 2, torch.Generator().manual_seed(0)
 
@@ -94,17 +119,25 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
 def _attentions(backbone: PreTrainedModel) -> list[nn.Module]:
     """Return the innermost modules that are called an attention."""
     named = [module for module in backbone.modules() if type(module).__name__.endswith("Attention")]
-    around = {id(module) for module in named for part in module.modules() if part is not module and part in named}
+    around = {
+        id(module)
+        for module in named
+        for part in module.modules()
+        if part is not module and part in named
+    }
     return [module for module in named if id(module) not in around]
 
 
-# --- the comparison -------------------------------------------------------------------------------------------------
+# --- the comparison
+# -------------------------------------------------------------------------------------------------
 
 
 def reason_to_read_whole(scorer: "Scorer") -> str:
-    """Return why this scorer must read every conversation in full; "" if a shared prefix gives the same results.
+    """Return why this scorer must read every conversation in full; "" if a shared prefix gives the
+    same results.
 
-    A backbone that agreed is compared again for longer inputs only, as this would be most of the work on few replies.
+    A backbone that agreed is compared again for longer inputs only, as this would be most of the
+    work on few replies.
     """
     model, prefix = scorer.model, scorer.length
     lengths = sorted({len(suffix) for suffix in scorer.inputs.suffixes})
@@ -119,7 +152,9 @@ def reason_to_read_whole(scorer: "Scorer") -> str:
     try:
         with torch.no_grad():
             replies = replies_to_compare(scorer, fitting[-1], several=half)
-            reason = disagreement(difference(scorer, replies), noise(scorer, replies) if half else None)
+            reason = disagreement(
+                difference(scorer, replies), noise(scorer, replies) if half else None
+            )
     except CANNOT_SHARE as error:
         if is_of_memory(error):
             raise
@@ -130,13 +165,17 @@ def reason_to_read_whole(scorer: "Scorer") -> str:
 
 
 def fits_window(model: RewardModel, length: int) -> bool:
-    """Return whether inputs of this length fit into the sliding window, so that tokens attend to all earlier ones."""
+    """Return whether inputs of this length fit into the sliding window, so that tokens attend to
+    all earlier ones.
+    """
     window = getattr(model.backbone.config, "sliding_window", None)
     return not window or length < window  # 0 means none: see checkpoints.config_of
 
 
 def can_share_prefix(model: RewardModel, length: int) -> bool:
-    """Return whether the states at the beginning of an input of this length do not depend on its length."""
+    """Return whether the states at the beginning of an input of this length do not depend on its
+    length.
+    """
     limit = checkpoints.length_limit(model.backbone.config)
     return fits_window(model, length) and (limit is None or length <= limit)
 
@@ -145,26 +184,37 @@ def why_too_long(model: RewardModel, length: int) -> str:
     """Return why inputs of this length cannot share a prefix. See can_share_prefix."""
     if not fits_window(model, length):
         window = model.backbone.config.sliding_window
-        return f"its sliding window of {window:,} tokens is shorter than a conversation of {length:,}"
+        return (
+            f"its sliding window of {window:,} tokens is shorter than a conversation of {length:,}"
+        )
     limit = checkpoints.length_limit(model.backbone.config)
-    return f"beyond {limit:,} tokens its positions depend on the length, and a conversation has {length:,}"
+    return (
+        f"beyond {limit:,} tokens its positions depend on the length, and a conversation has "
+        f"{length:,}"
+    )
 
 
 def of_architecture(model: RewardModel, error: BaseException) -> str:
     """Return the reason for which a backbone that raised this error cannot share a prefix."""
     cause = error.__cause__ or error
     kind = model.backbone.config.model_type
-    return f"{kind} models have a cache or an attention of their own ({type(cause).__name__}: {first_line(cause)})"
+    return (
+        f"{kind} models have a cache or an attention of their own ({type(cause).__name__}: "
+        f"{first_line(cause)})"
+    )
 
 
 def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Ids]:
-    """Return replies of this length, at most LONGEST, and with `several` 15 or more of other lengths as well.
+    """Return replies of this length, at most LONGEST, and with `several` 15 or more of other
+    lengths as well.
 
-    Of the further ones, some are taken from the inputs, evenly spaced by length. The others are drawn from the ids of
-    the inputs, and end with the closing ids.
+    Of the further ones, some are taken from the inputs, evenly spaced by length. The others are
+    drawn from the ids of the inputs, and end with the closing ids.
     """
     inputs: Inputs = scorer.inputs
-    known = sorted((suffix for suffix in inputs.suffixes if len(suffix) <= longest), key=len, reverse=True)
+    known = sorted(
+        (suffix for suffix in inputs.suffixes if len(suffix) <= longest), key=len, reverse=True
+    )
     replies = [suffix for suffix in known if len(suffix) == longest][:LONGEST]
     if not several:
         return replies
@@ -185,29 +235,41 @@ def disagreement(differs: Difference, noise: Difference | None) -> str:
     states, rewards = differs
     if noise is None:
         agrees = states <= STRICT
-        return "" if agrees else f"with a shared beginning its states differ by {states:.2g} of their size"
+        return (
+            ""
+            if agrees
+            else f"with a shared beginning its states differ by {states:.2g} of their size"
+        )
     if states <= FACTOR * noise.states and rewards <= FACTOR * noise.rewards:
         return ""
     return (
-        f"with a shared beginning its rewards differ by {rewards:.2g} of their spread and its states by {states:.2g}, "
-        f"where rounding explains {noise.rewards:.2g} and {noise.states:.2g}"
+        f"with a shared beginning its rewards differ by {rewards:.2g} of their spread and its "
+        f"states by {states:.2g}, where rounding explains {noise.rewards:.2g} and "
+        f"{noise.states:.2g}"
     )
 
 
 def difference(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
-    """Return how far reading after a shared prefix, by replies and as a tree, differs from reading in full at most."""
+    """Return how far reading after a shared prefix, by replies and as a tree, differs from
+    reading in full at most.
+    """
     pieces = pieces_of(replies)
     whole = _each(scorer.read_whole, pieces)
     pairs = [(_each(scorer.read_after_prefix, pieces), whole)]
-    short = [piece for piece in pieces if piece.shape[1] <= DEEPEST]  # the first ones, as they are in order of length
+    # the first ones, as they are in order of length
+    short = [piece for piece in pieces if piece.shape[1] <= DEEPEST]
     if scorer.length and short:
         count = sum(map(len, short))
-        pairs.append((_by_tree(scorer, short), Reading(whole.states[:count], whole.rewards[:count])))
+        pairs.append(
+            (_by_tree(scorer, short), Reading(whole.states[:count], whole.rewards[:count]))
+        )
     return _largest(ours.differs(whole) for ours, whole in pairs)
 
 
 def noise(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
-    """Return how far reading in full differs from itself at most: one by one, and rounded once more."""
+    """Return how far reading in full differs from itself at most: one by one, and rounded once
+    more.
+    """
     pieces = pieces_of(replies)
     whole = _each(scorer.read_whole, pieces)
     alone = _each(scorer.read_whole, [row[None] for piece in pieces for row in piece])
@@ -217,7 +279,8 @@ def noise(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
 
 
 def _largest(differences: Iterable[Difference]) -> Difference:
-    return Difference(*(float(np.max(each)) for each in zip(*differences, strict=True)))  # NaN if one is
+    # NaN if one is
+    return Difference(*(float(np.max(each)) for each in zip(*differences, strict=True)))
 
 
 def pieces_of(replies: Sequence[Ids]) -> list[Tensor]:

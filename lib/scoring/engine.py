@@ -1,6 +1,8 @@
-"""Scoring: the reward of replies to a prompt (`score_replies`), or a table of every token of a vocabulary.
+"""Scoring: the reward of replies to a prompt (`score_replies`), or a table of every token of a
+vocabulary.
 
-`models.conversations` says what the model reads for each reply; shards of that go through `stages`, and are written.
+`models.conversations` says what the model reads for each reply; shards of that go through `stages`,
+and are written.
 """
 
 import datetime
@@ -29,30 +31,46 @@ from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 SERVED_PER_SHARD = 1000  # the same for a served model, whose server may end
-COMPARED = 64  # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
+# replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
+COMPARED = 64
 
 
 def score_replies(
-    model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single",
+    model: RewardModel,
+    prompt: str,
+    replies: Sequence,
+    *,
+    reply_mode: str = "text",
+    bos: str = "single",
     tokens_per_batch: int | None = None,
-) -> np.ndarray:  # fmt: skip
-    """Return the rewards of these replies to the prompt, (replies,) float32, on the model's own scale.
+) -> np.ndarray:
+    """Return the rewards of these replies to the prompt, (replies,) float32, on the model's own
+    scale.
 
-    Replies are strings (reply_mode="text") or sequences of token ids ("ids"). `bos` is one of conversations.BOS. A head
-    with several outputs gives (replies, outputs). InputError for rewards that are not finite.
+    Replies are strings (reply_mode="text") or sequences of token ids ("ids"). `bos` is one of
+    conversations.BOS. A head with several outputs gives (replies, outputs). InputError for rewards
+    that are not finite.
     """
-    return score_inputs(model, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), tokens_per_batch)
+    return score_inputs(
+        model, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), tokens_per_batch
+    )
 
 
-def score_inputs(model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None) -> np.ndarray:
-    """Return the rewards of the replies whose inputs these are, (replies,) float32. See score_replies."""
+def score_inputs(
+    model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None
+) -> np.ndarray:
+    """Return the rewards of the replies whose inputs these are, (replies,) float32. See
+    score_replies.
+    """
     scored = list(stages.score(model, blocks_of(inputs), tokens_per_batch))
     order = np.argsort(np.concatenate([block.shard for block, _ in scored]))
     return np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
 
 
 def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]:
-    """Return the rewards of the replies to each of several prompts, (replies,) float32 each. See score_replies."""
+    """Return the rewards of the replies to each of several prompts, (replies,) float32 each. See
+    score_replies.
+    """
     found = {id(each): np.empty(len(each.suffixes), dtype=np.float32) for each in inputs}
     blocks = [block for each in inputs for block in blocks_of(each)]
     for block, rewards in stages.score(model, blocks, way=padded.score):
@@ -61,20 +79,29 @@ def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]
 
 
 def score_vocabulary(
-    model: RewardModel, prompts: dict[str, str], path: Path, *, token_ids: Sequence[int] | None = None,
-    overwrite: bool = False, progress: bool = True, **how: str,
-) -> pd.DataFrame:  # fmt: skip
-    """Write and return the score table of a model, with every token of its vocabulary as the reply to each prompt.
+    model: RewardModel,
+    prompts: dict[str, str],
+    path: Path,
+    *,
+    token_ids: Sequence[int] | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    **how: str,
+) -> pd.DataFrame:
+    """Write and return the score table of a model, with every token of its vocabulary as the reply
+    to each prompt.
 
-    `prompts` maps column names to prompts. `token_ids` restricts the tokens. `how` holds reply_mode and bos, see
-    score_replies. Finished shards are kept next to `path`, so a killed run continues and ends with the same table.
-    Prompts of a table of the same settings are not scored again. InputError for rewards that are not finite, for a
-    model that does not belong into the path's collection, and, without `overwrite`, for a table of other settings.
+    `prompts` maps column names to prompts. `token_ids` restricts the tokens. `how` holds reply_mode
+    and bos, see score_replies. Finished shards are kept next to `path`, so a killed run continues
+    and ends with the same table. Prompts of a table of the same settings are not scored again.
+    InputError for rewards that are not finite, for a model that does not belong into the path's
+    collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), time.time()
     for name in prompts:
         io.checked(name, "a prompt")
-    if collection := scores.collection_of(path):  # here, where all ways meet: a notebook opened by hand too
+    # here, where all ways meet: a notebook opened by hand too
+    if collection := scores.collection_of(path):
         refuse_foreign(collection, {model.nickname: model.hub_id})
     tokens = tokens_of(model, token_ids)
     settings, run = settings_of(model, tokens, **how), about_run(model)
@@ -85,32 +112,61 @@ def score_vocabulary(
         missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
         if missing:
             silent, before = not progress, table.attrs.get("metadata", {})
-            with tqdm(unit=" replies", desc=model.nickname, unit_scale=model.layers is not None, disable=silent) as bar:
-                table = _with_rewards(table if len(table) else tokens, model, missing, folder, bar, how)
-            start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
-            when: dict = {"prompts": scored | missing, "start": start, "seconds": round(time.time() - started, 1)}
-            if scored:  # with what they were computed, which may be other versions and another device
-                when["earlier"] = [*before.get("earlier", []), {key: before.get(key) for key in ("prompts", *run)}]
+            with tqdm(
+                unit=" replies",
+                desc=model.nickname,
+                unit_scale=model.layers is not None,
+                disable=silent,
+            ) as bar:
+                table = _with_rewards(
+                    table if len(table) else tokens, model, missing, folder, bar, how
+                )
+            start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(
+                timespec="seconds"
+            )
+            when: dict = {
+                "prompts": scored | missing,
+                "start": start,
+                "seconds": round(time.time() - started, 1),
+            }
+            # with what they were computed, which may be other versions and another device
+            if scored:
+                when["earlier"] = [
+                    *before.get("earlier", []),
+                    {key: before.get(key) for key in ("prompts", *run)},
+                ]
             scores.write(table, path, settings | run | when)
         shards.remove(folder, (scored | missing).values())
         return scores.read(path) if missing else table
 
 
 def _with_rewards(
-    table: pd.DataFrame, model: RewardModel, prompts: dict[str, str], folder: Path, bar: tqdm, how: dict[str, str]
+    table: pd.DataFrame,
+    model: RewardModel,
+    prompts: dict[str, str],
+    folder: Path,
+    bar: tqdm,
+    how: dict[str, str],
 ) -> pd.DataFrame:
-    """Return the table with what is fed for each token, and rewards for each prompt; finished shards are only read."""
+    """Return the table with what is fed for each token, and rewards for each prompt; finished
+    shards are only read.
+    """
     rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
 
     def unscored() -> Iterator[Block]:
         nonlocal table
         blocks: list[Block] = []
         replies = replies_of(table, how.get("reply_mode", "text"))
-        for prompt, inputs in zip(prompts.values(), prepare(model, prompts.values(), replies, **how), strict=True):
+        for prompt, inputs in zip(
+            prompts.values(), prepare(model, prompts.values(), replies, **how), strict=True
+        ):
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
-            if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:  # one list for prompts read alike
-                blocks = blocks_of(inputs, SERVED_PER_SHARD if model.is_served else REPLIES_PER_SHARD)
+            # one list for prompts read alike
+            if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:
+                blocks = blocks_of(
+                    inputs, SERVED_PER_SHARD if model.is_served else REPLIES_PER_SHARD
+                )
             rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
             for number, block in enumerate(blocks):
                 file = shards.path_of(folder, prompt, number)
@@ -132,7 +188,8 @@ def _with_rewards(
 def _read_table(
     path: Path, settings: dict, prompts: dict[str, str], overwrite: bool
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the table at `path` and its prompts, name -> prompt; both are empty if it is not there or overwritten.
+    """Return the table at `path` and its prompts, name -> prompt; both are empty if it is not there
+    or overwritten.
 
     InputError if the table is damaged or has other settings, unless `overwrite`.
     """
@@ -152,51 +209,75 @@ def _read_table(
     differ += ["prompts"] * (set(scored) != set(scores.prompt_names(table)))
     if differ and not overwrite:
         raise InputError(
-            f"{path} holds scores of other settings ({', '.join(differ)}); score into another collection, or delete it"
+            f"{path} holds scores of other settings ({', '.join(differ)}); score into another "
+            "collection, or delete it"
         )
     return (pd.DataFrame(), {}) if differ else (table, scored)
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
-    """Return the table with `reply_ids` and `input_group`: what is fed for each token, the same for every prompt.
+    """Return the table with `reply_ids` and `input_group`: what is fed for each token, the same for
+    every prompt.
 
-    InputError if a prompt merges other replies than the first did; no template that ends in control tokens does.
+    InputError if a prompt merges other replies than the first did; no template that ends in control
+    tokens does.
     """
     if "input_group" in table:
         if not np.array_equal(table["input_group"], inputs.group):
-            raise InputError(f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by itself")
+            raise InputError(
+                f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by "
+                "itself"
+            )
         return table
     reply_ids = [np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group]
     return table.assign(reply_ids=reply_ids, input_group=inputs.group)
 
 
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
-    """Return the tokens to score as replies, with columns token_id, token and text. `token_ids` None means all."""
+    """Return the tokens to score as replies, with columns token_id, token and text. `token_ids`
+    None means all.
+    """
     known = {*model.tokenizer.get_vocab().values()}
     if token_ids is not None and (not len(token_ids) or {*token_ids} - known):
-        raise InputError(f"token_ids must be one or more of the vocabulary's ids, not {str([*token_ids])[:60]}")
+        raise InputError(
+            f"token_ids must be one or more of the vocabulary's ids, not {str([*token_ids])[:60]}"
+        )
     return conversations.vocabulary(model.tokenizer, token_ids)
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
-    """Return the token ids of a random sample of two or more of the vocabulary, in order; all if it has no more."""
+    """Return the token ids of a random sample of two or more of the vocabulary, in order; all if
+    it has no more.
+    """
     if tokens < 2:
-        raise InputError(f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary")
+        raise InputError(
+            f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary"
+        )
     vocabulary = pd.Series(sorted(set(model.tokenizer.get_vocab().values())))
     return sorted(vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
 
 
 def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
-    """Return the tokens as replies: their texts (reply_mode="text") or their ids, each a tuple of one."""
-    return tokens["text"].tolist() if reply_mode == "text" else [(i,) for i in tokens["token_id"].tolist()]
+    """Return the tokens as replies: their texts (reply_mode="text") or their ids, each a tuple
+    of one.
+    """
+    return (
+        tokens["text"].tolist()
+        if reply_mode == "text"
+        else [(i,) for i in tokens["token_id"].tolist()]
+    )
 
 
 def blocks_of(inputs: Inputs, most: int = REPLIES_PER_SHARD) -> list[Block]:
-    """Return the inputs in blocks of at most that many replies: the same wherever they are scored."""
+    """Return the inputs in blocks of at most that many replies: the same wherever they are
+    scored.
+    """
     return [Block(inputs, pieces) for pieces in shards.split(inputs.suffixes, most)]
 
 
-def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single") -> dict:
+def settings_of(
+    model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single"
+) -> dict:
     """Return everything that a reward depends on, other than the prompt."""
     return {
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
@@ -214,11 +295,15 @@ def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "tex
 
 
 def about_run(model: RewardModel) -> dict:
-    """Return device, cards, versions, and whether weights are streamed. Rewards do not depend on these."""
+    """Return device, cards, versions, and whether weights are streamed. Rewards do not depend on
+    these.
+    """
     return {
         "streamed": model.layers is not None,
-        "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
-        "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),  # that the model is laid over
+        "device": f"{model.device} "
+        f"({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
+        # that the model is laid over
+        "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),
         "versions": io.versions(),
     }
 
@@ -228,20 +313,33 @@ def _hash_of(value: object) -> str:
 
 
 def prepare(
-    model: RewardModel, prompts: Iterable[str], replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
+    model: RewardModel,
+    prompts: Iterable[str],
+    replies: Sequence,
+    *,
+    reply_mode: str = "text",
+    bos: str = "single",
 ) -> Iterator[Inputs]:
     """Yield the inputs of the same replies under each prompt, as from RewardModel.inputs_for.
 
-    Tokenizers cut at control tokens first. So the ids between the control tokens around the reply are the same under
-    every prompt (conversations.Between), and only the ids before them change.
+    Tokenizers cut at control tokens first. So the ids between the control tokens around the reply
+    are the same under every prompt (conversations.Between), and only the ids before them change.
     """
-    first, around_first = None, None  # the inputs last prepared in full, and what their replies were tokenised with
+    # the inputs last prepared in full, and what their replies were tokenised with
+    first, around_first = None, None
     for prompt in prompts:
-        inputs, opened = None, conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated)
+        inputs, opened = (
+            None,
+            conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated),
+        )
         around: tuple | None = opened.closing_ids
         if reply_mode == "text":
             between = conversations.between_control_tokens(model.tokenizer, opened)
-            around = (between.opening, between.opening_ids, between.after, between.after_ids) if between else None
+            around = (
+                (between.opening, between.opening_ids, between.after, between.after_ids)
+                if between
+                else None
+            )
         if first and around is not None and around == around_first:
             inputs = _under(model, opened, first, replies if reply_mode == "text" else [])
         if inputs is None:
@@ -250,20 +348,31 @@ def prepare(
         yield inputs
 
 
-def _under(model: RewardModel, opened: Conversation, first: Inputs, texts: Sequence[str]) -> Inputs | None:
-    """Return the inputs of another prompt with this prompt before them; None if some inputs would differ.
+def _under(
+    model: RewardModel, opened: Conversation, first: Inputs, texts: Sequence[str]
+) -> Inputs | None:
+    """Return the inputs of another prompt with this prompt before them; None if some inputs would
+    differ.
 
-    texts: replies to compare, tokenised within the whole conversation. Replies that are ids need no comparison.
+    texts: replies to compare, tokenised within the whole conversation. Replies that are ids need no
+    comparison.
     """
     asked = first.conversation.prefix_ids
     length = len(asked) - len(first.prefix_ids)  # ids before the reply that a suffix begins with
     end = len(opened.prefix_ids) - length
     if opened.prefix_ids[end:] != asked[len(asked) - length :]:
         return None
-    inputs = replace(first, conversation=conversations.complete(opened, model.after_reply),
-                     prefix_ids=opened.prefix_ids[:end])  # fmt: skip
+    inputs = replace(
+        first,
+        conversation=conversations.complete(opened, model.after_reply),
+        prefix_ids=opened.prefix_ids[:end],
+    )
     spaced = range(0, len(texts), -(-len(texts) // COMPARED) or 1)
-    again = conversations.encode(model.tokenizer, opened, [texts[i] for i in spaced]) if texts else []
+    again = (
+        conversations.encode(model.tokenizer, opened, [texts[i] for i in spaced]) if texts else []
+    )
     added = model.after_reply.ids if model.after_reply else ()
-    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == [(*ids, *added) for ids in again]
+    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == [
+        (*ids, *added) for ids in again
+    ]
     return inputs if same else None

@@ -1,7 +1,9 @@
-"""Implicit rewards: beta (log pi(y|x) - log p(y|x)) of a trained language model pi over its reference p.
+"""Implicit rewards: beta (log pi(y|x) - log p(y|x)) of a trained language model pi over its
+reference p.
 
-This is the reward that training on preferences optimises, up to a constant of the prompt (Rafailov et al. 2023,
-arXiv 2305.18290, section 4). Each language model reads the prompt once, as a reward model does.
+This is the reward that training on preferences optimises, up to a constant of the prompt (Rafailov
+et al. 2023, arXiv 2305.18290, section 4). Each language model reads the prompt once, as a reward
+model does.
 """
 
 from dataclasses import dataclass
@@ -30,7 +32,9 @@ class LogRatio(Scorer):
 
     model: "ImplicitRewardModel"
 
-    def __init__(self, model: "ImplicitRewardModel", inputs: Inputs, tokens_per_batch: int | None = None):
+    def __init__(
+        self, model: "ImplicitRewardModel", inputs: Inputs, tokens_per_batch: int | None = None
+    ):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
         super().__init__(model, inputs, tokens_per_batch or max(64, LOGITS // rows))
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
@@ -38,7 +42,9 @@ class LogRatio(Scorer):
 
     def _read_prompt(self) -> None:
         with torch.inference_mode(), one_thread(self.small):
-            self.readers = [_Reader(each, self.inputs) for each in (self.model.policy, self.model.reference)]
+            self.readers = [
+                _Reader(each, self.inputs) for each in (self.model.policy, self.model.reference)
+            ]
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
@@ -54,19 +60,31 @@ class _Reader:
         self.length = len(inputs.prefix_ids)
         ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
         hidden, self.shared = shared_prefix.states_and_keys(self.backbone, ids, self.length)
-        # The first token of every suffix is predicted from the same position, so once for all of them.
+        # The first token of every suffix is predicted from the same position, so once for all of
+        # them.
         self.first = self._logits(hidden[self.length - 1]).log_softmax(-1)  # (rows,)
-        # A suffix may begin with the end of the prompt, where some reply's text flows into it; that part is no reply.
-        self.of_prompt = self._log_probabilities(hidden[self.length - 1 : -1], ids[0, self.length :]).sum()
+        # A suffix may begin with the end of the prompt, where some reply's text flows into it; that
+        # part is no reply.
+        self.of_prompt = self._log_probabilities(
+            hidden[self.length - 1 : -1], ids[0, self.length :]
+        ).sum()
 
     def log_probability(self, suffixes: Tensor, counted: int) -> Tensor:
         """Return the log-probability of the first `counted` tokens of each suffix, (n,) float32."""
         first, later = suffixes[:, :counted].split([min(1, counted), max(0, counted - 1)], dim=1)
-        states = shared_prefix.states_after(self.backbone, self.length, self.shared, suffixes)[:, : later.shape[1]]
-        return self.first[first].sum(1) + self._log_probabilities(states, later).sum(1) - self.of_prompt
+        states = shared_prefix.states_after(self.backbone, self.length, self.shared, suffixes)[
+            :, : later.shape[1]
+        ]
+        return (
+            self.first[first].sum(1)
+            + self._log_probabilities(states, later).sum(1)
+            - self.of_prompt
+        )
 
     def _log_probabilities(self, states: Tensor, ids: Tensor) -> Tensor:
-        """Return the log-probability of each id after the state before it, (..., tokens) like the ids."""
+        """Return the log-probability of each id after the state before it, (..., tokens) like
+        the ids.
+        """
         logits = self._logits(states)
         return logits.gather(-1, ids[..., None])[..., 0] - logits.logsumexp(-1)
 
@@ -93,14 +111,23 @@ class ImplicitRewardModel(RewardModel):
 
 
 def load(
-    name: str, reference: str, *, beta: float = 1.0, end: bool = True, device: str | None = None,
-    dtype: str | None = None, attention: str | None = None, untrained: bool = False,
-) -> ImplicitRewardModel:  # fmt: skip
-    """Return the implicit reward model of a language model and the reference that it was trained from.
+    name: str,
+    reference: str,
+    *,
+    beta: float = 1.0,
+    end: bool = True,
+    device: str | None = None,
+    dtype: str | None = None,
+    attention: str | None = None,
+    untrained: bool = False,
+) -> ImplicitRewardModel:
+    """Return the implicit reward model of a language model and the reference that it was trained
+    from.
 
-    Both are named as for language_models.load, and read the first one's chat template. `end` says whether the token
-    that ends the reply counts. `untrained` accepts two equal models, as at the start of a training. InputError also for
-    other vocabularies, and if an architecture computes its logits in an unknown way.
+    Both are named as for language_models.load, and read the first one's chat template. `end` says
+    whether the token that ends the reply counts. `untrained` accepts two equal models, as at the
+    start of a training. InputError also for other vocabularies, and if an architecture computes its
+    logits in an unknown way.
     """
     if not 1e-6 <= beta <= 1e6:
         raise InputError(f"beta must be a number from 1e-6 to 1e6, not {beta:g}")
@@ -108,25 +135,42 @@ def load(
     before = language_models.load(reference, device=device, dtype=dtype, attention=attention)
     if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
         raise InputError(
-            f"{name} and {reference} have different vocabularies; name the language model that {name} was trained from"
+            f"{name} and {reference} have different vocabularies; name the language model that "
+            f"{name} was trained from"
         )
     pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
     if not untrained and all(torch.equal(first, second) for first, second in pairs):
-        raise InputError(f"{name} and {reference} have equal weights, so rewards are 0; name the model before training")
+        raise InputError(
+            f"{name} and {reference} have equal weights, so rewards are 0; name the model before "
+            "training"
+        )
     model = ImplicitRewardModel(
-        name=policy.name, nickname=policy.nickname, hub_id=policy.hub_id,
+        name=policy.name,
+        nickname=policy.nickname,
+        hub_id=policy.hub_id,
         revision=f"{policy.revision} over {before.revision}",
-        head_name=f"implicit: {beta:g} (log policy - log {before.nickname}){' with its end' if end else ''}",
-        dtype=policy.dtype, attention=policy.attention, device=policy.device, tokenizer=policy.tokenizer,
-        backbone=policy.model.base_model, head=None, read_at="reply", policy=policy, reference=before, beta=beta,
+        head_name=f"implicit: {beta:g} (log policy - log "
+        f"{before.nickname}){' with its end' if end else ''}",
+        dtype=policy.dtype,
+        attention=policy.attention,
+        device=policy.device,
+        tokenizer=policy.tokenizer,
+        backbone=policy.model.base_model,
+        head=None,
+        read_at="reply",
+        policy=policy,
+        reference=before,
+        beta=beta,
         ends=int(end),
-    )  # fmt: skip
+    )
     _refuse_unknown_logits(model)
     return model
 
 
 def open_model(name: str, reference: str | None = None, **options: Any) -> RewardModel:
-    """Return the reward model of that name, or with a reference the implicit one. options: see `options_for`."""
+    """Return the reward model of that name, or with a reference the implicit one. options: see
+    `options_for`.
+    """
     given = options_for(reference, **options)
     return load(name, reference, **given) if reference else reward_models.load(name, **given)
 
@@ -140,23 +184,37 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     of_implicit = {"beta", "end", "device", "dtype", "attention"}
     if unused := sorted(set(given) - of_implicit if reference else set(given) & {"beta", "end"}):
         which = "not for" if reference else "only for"
-        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, which REFERENCE=model asks for")
+        raise InputError(
+            f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, which REFERENCE=model "
+            "asks for"
+        )
     return given
 
 
 def find(name: str, reference: str | None = None) -> dict[str, str]:
-    """Return what a name stands for, nickname -> what to load: one model, or with MODELS=paper several."""
-    return {language_models.find(name)["nickname"]: name} if reference else registry.find_models([name])
+    """Return what a name stands for, nickname -> what to load: one model, or with MODELS=paper
+    several.
+    """
+    return (
+        {language_models.find(name)["nickname"]: name}
+        if reference
+        else registry.find_models([name])
+    )
 
 
 @torch.inference_mode()
 def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
-    """Raise InputError unless log-probabilities computed here equal the results of the model's own forward pass."""
+    """Raise InputError unless log-probabilities computed here equal the results of the model's
+    own forward pass.
+    """
     inputs = conversations.inputs_for(model.tokenizer, "Which is better?", ["yes", "no"])
     prefix, suffix = inputs.prefix_ids, torch.tensor([inputs.suffixes[0]], device=model.device)
     whole = torch.tensor([prefix + inputs.suffixes[0]], device=model.device)
     for each in (model.policy, model.reference):
-        logits = each.model(input_ids=whole, use_cache=False).logits[0, len(prefix) - 1 : -1].float()  # (suffix, rows)
+        # (suffix, rows)
+        logits = (
+            each.model(input_ids=whole, use_cache=False).logits[0, len(prefix) - 1 : -1].float()
+        )
         own = logits.log_softmax(-1).gather(1, suffix.T).sum().item()
         problem = f"{each.name} computes its attention in a way that is not known here"
         unknown = refusing(problem, "give a model of another architecture", CANNOT_SHARE)
@@ -164,4 +222,7 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
             here = _Reader(each, inputs).log_probability(suffix, suffix.shape[1]).item()
         tolerance = 1e-3 if each.dtype == "float32" else 0.2
         if not np.isclose(here, own, rtol=0, atol=tolerance * suffix.shape[1]):
-            raise InputError(f"{each.name} computes its logits in a way that is not known here; load it in float32")
+            raise InputError(
+                f"{each.name} computes its logits in a way that is not known here; load it in "
+                "float32"
+            )

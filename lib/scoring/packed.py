@@ -25,7 +25,8 @@ from .stages import Scorer
 
 WIDTH = 256  # tokens of a row; 512 and 1,024 took 1 and 4% longer on an H200
 COMPILED = ("RMSNorm", "LayerNorm", "MLP")  # how the names of compiled classes end
-Part = tuple[object, str, Callable]  # an owner, the name of its function, and this function compiled
+# an owner, the name of its function, and this function compiled
+Part = tuple[object, str, Callable]
 
 
 class Rows(NamedTuple):
@@ -50,7 +51,8 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     width widens all rows. A reply is never divided, and its first tokens are shared within a row.
     """
     tokens = suffixes.numpy()
-    is_new = np.ones(tokens.shape, dtype=bool)  # where a reply leaves the one before it, and from there on
+    # where a reply leaves the one before it, and from there on
+    is_new = np.ones(tokens.shape, dtype=bool)
     is_new[1:] = np.logical_or.accumulate(tokens[1:] != tokens[:-1], axis=1)
     is_new &= tokens >= 0
     lengths = (tokens >= 0).sum(1)
@@ -72,7 +74,8 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     ids[rows, columns], depth_of[rows, columns] = tokens[is_new], depths
     leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
     nodes, ancestors = _pairs_of(column_of[replies], depths)
-    seen = torch.eye(width, dtype=torch.bool, device=device).repeat(shape[0], 1, 1)  # padding sees itself
+    # padding sees itself
+    seen = torch.eye(width, dtype=torch.bool, device=device).repeat(shape[0], 1, 1)
     index = (rows[nodes], columns[nodes], ancestors)
     seen[tuple(torch.from_numpy(part).to(device) for part in index)] = True
     on_device = [torch.from_numpy(part).to(device) for part in (ids, depth_of, leaves)]
@@ -80,7 +83,9 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
 
 
 def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
-    """Return the row of each reply, (n,): a row is filled in order until the next reply does not fit."""
+    """Return the row of each reply, (n,): a row is filled in order until the next reply does not
+    fit.
+    """
     rows, row, used = [], 0, 0
     for more, whole in zip(new.tolist(), lengths.tolist(), strict=True):
         if not used:
@@ -102,14 +107,25 @@ def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.n
     return nodes, columns[nodes, places]
 
 
-# --- attention ----------------------------------------------------------------------------------------------------
+# --- attention
+# --------------------------------------------------------------------------------------------------
 
 
 def _attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    scaling: float, shared: list[tuple[Tensor, Tensor]], seen: Tensor, blocks: BlockMask | None,
-    softcap: float | None = None, sliding_window: int | None = None, **others: object,
-) -> tuple[Tensor, None]:  # fmt: skip
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: None,
+    *,
+    scaling: float,
+    shared: list[tuple[Tensor, Tensor]],
+    seen: Tensor,
+    blocks: BlockMask | None,
+    softcap: float | None = None,
+    sliding_window: int | None = None,
+    **others: object,
+) -> tuple[Tensor, None]:
     """Return the attention of rows to one prefix and to what each node sees.
 
     The result is (rows, width, heads, d).
@@ -125,12 +141,22 @@ def _attention(
     group = query.shape[1] // key.shape[1]
     if softcap is not None and blocks is None:  # SDPA cannot cap scores
         unseen = ~seen[:, 0, :, prefix_key.shape[1] :].repeat(1, group, 1)
-        return attend(module, query, key.transpose(0, 1), value.transpose(0, 1), unseen,
-                      scaling=scaling, shared=shared, softcap=softcap)  # fmt: skip
+        return attend(
+            module,
+            query,
+            key.transpose(0, 1),
+            value.transpose(0, 1),
+            unseen,
+            scaling=scaling,
+            shared=shared,
+            softcap=softcap,
+        )
     keys = torch.cat([prefix_key.expand(len(key), -1, -1, -1), key], dim=2)
     values = torch.cat([prefix_value.expand(len(value), -1, -1, -1), value], dim=2)
     if softcap is None:
-        out = scaled_dot_product_attention(query, keys, values, seen, scale=scaling, enable_gqa=group > 1)
+        out = scaled_dot_product_attention(
+            query, keys, values, seen, scale=scaling, enable_gqa=group > 1
+        )
     else:
         out = flex()(query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=group > 1)
     return out.transpose(1, 2).contiguous(), None
@@ -141,7 +167,9 @@ AttentionInterface.register("packed_rows", _attention)
 
 @lru_cache(maxsize=8)
 def cap_of(softcap: float) -> Callable:
-    """Return the soft cap of a score as FlexAttention calls it: one function for all layers, so it is compiled once."""
+    """Return the soft cap of a score as FlexAttention calls it: one function for all layers, so
+    it is compiled once.
+    """
 
     def capped(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return softcap * torch.tanh(score / softcap)
@@ -166,7 +194,12 @@ def blocks_of(seen: Tensor) -> BlockMask:
 
 
 def outputs(
-    backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], rows: Rows, *, in_blocks: bool = False
+    backbone: PreTrainedModel,
+    length: int,
+    shared: list[tuple[Tensor, Tensor]],
+    rows: Rows,
+    *,
+    in_blocks: bool = False,
 ) -> Tensor:
     """Return the backbone's output at each reply's last token after a prefix of this length.
 
@@ -184,7 +217,8 @@ def outputs(
     return out.last_hidden_state.flatten(0, 1)[rows.leaves]
 
 
-# --- compiled parts -----------------------------------------------------------------------------------------------
+# --- compiled parts
+# -----------------------------------------------------------------------------------------------
 
 
 def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]:
@@ -194,7 +228,9 @@ def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]
     Each is compiled once per process, when it first runs.
     """
     classes = dict.fromkeys(type(module) for module in backbone.modules())
-    functions: list[tuple[object, str]] = [(each, "forward") for each in classes if each.__name__.endswith(COMPILED)]
+    functions: list[tuple[object, str]] = [
+        (each, "forward") for each in classes if each.__name__.endswith(COMPILED)
+    ]
     written_in = sys.modules[type(backbone).__module__]
     if hasattr(written_in, "apply_rotary_pos_emb"):
         functions.append((written_in, "apply_rotary_pos_emb"))
@@ -219,11 +255,14 @@ def computing_with(parts: Sequence[Part]) -> Iterator[None]:
             setattr(owner, name, function)
 
 
-# --- the reader ---------------------------------------------------------------------------------------------------
+# --- the reader
+# --------------------------------------------------------------------------------------------------
 
 
 class PackedScorer(Scorer):
-    """One prompt as a model has read it, as Scorer, with replies packed into rows. Gradients are Scorer's own."""
+    """One prompt as a model has read it, as Scorer, with replies packed into rows. Gradients are
+    Scorer's own.
+    """
 
     agreed: ClassVar[WeakKeyDictionary[PreTrainedModel, int]] = WeakKeyDictionary()
     parts: Sequence[Part] = ()
@@ -238,12 +277,22 @@ class PackedScorer(Scorer):
         return torch.device(self.model.device).type == "cuda"
 
     def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
-        """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one length."""
+        """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one
+        length.
+        """
         piece = torch.as_tensor(suffixes)
-        return self.of_pieces([piece]) if self.shares_first_tokens([piece]) else super().__call__(piece)
+        return (
+            self.of_pieces([piece])
+            if self.shares_first_tokens([piece])
+            else super().__call__(piece)
+        )
 
     def of_shared(self, suffixes: Tensor) -> Tensor:
-        """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for these."""
+        """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for
+        these.
+        """
         rows = rows_of(suffixes, self.model.device)
         with computing_with(self.parts):
-            return outputs(self.model.backbone, self.length, self.shared, rows, in_blocks=self.on_gpu)
+            return outputs(
+                self.model.backbone, self.length, self.shared, rows, in_blocks=self.on_gpu
+            )

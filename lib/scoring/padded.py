@@ -1,4 +1,6 @@
-"""Rewards of replies to many prompts with few replies each: prompts are read together, and then their replies."""
+"""Rewards of replies to many prompts with few replies each: prompts are read together, and then
+their replies.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,22 +20,29 @@ from ..models.reward_models import RewardModel
 from . import agreement, stages
 from .stages import Block
 
-FEW = 16  # replies; a prompt with more is read by itself, because its replies then fill batches of one length
-COMPARED = 16  # replies to the longest prompts, which are also read without padding, to see that both ways agree
+# replies; a prompt with more is read by itself, because its replies then fill batches of one length
+FEW = 16
+# replies to the longest prompts, which are also read without padding, to see that both ways agree
+COMPARED = 16
 COPIES = 4  # of a reply, read together without padding, to see how much rounding changes its reward
 
 
 def score(
     model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield each block with its rewards, (replies,) float32, those of few replies first. For stages.score."""
+    """Yield each block with its rewards, (replies,) float32, those of few replies first. For
+    stages.score.
+    """
     blocks = list(blocks)
     most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
     few = [block for block in blocks if len(block.shard) <= FEW and _can_pad(model, block)]
     # To a served model conversations go without their padding.
     if few and not model.is_served and (reason := _disagreement(model, _longest(few), most)):
-        tqdm.write(f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: {reason}",
-                   file=sys.stderr)  # fmt: skip
+        tqdm.write(
+            f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: "
+            f"{reason}",
+            file=sys.stderr,
+        )
         few = []
     for together in _batches(few, most):
         yield from zip(together, _rewards(model, together, most), strict=True)
@@ -59,9 +68,14 @@ def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
         return block.longest if len(block.shard) == 1 else len(block.inputs.prefix_ids)
 
     together: list[Block] = []
-    for block in sorted(blocks, key=lambda block: (len(block.shard) == 1, length(block)), reverse=True):
+    for block in sorted(
+        blocks, key=lambda block: (len(block.shard) == 1, length(block)), reverse=True
+    ):
         alone = len(block.shard) == 1
-        if together and (alone != (len(together[0].shard) == 1) or length(together[0]) * (len(together) + 1) > most):
+        if together and (
+            alone != (len(together[0].shard) == 1)
+            or length(together[0]) * (len(together) + 1) > most
+        ):
             yield together
             together = []
         together.append(block)
@@ -77,11 +91,14 @@ def _longest(blocks: list[Block]) -> list[Block]:
 
 
 def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
-    """Return how the rewards of these blocks differ from those of replies read one by one; "" if they agree.
+    """Return how the rewards of these blocks differ from those of replies read one by one; "" if
+    they agree.
 
     In half precision, rewards of single replies are also compared with themselves. See agreement.
     """
-    single = [stages.Block(each.inputs, [np.array([number])]) for each in blocks for number in each.shard]
+    single = [
+        stages.Block(each.inputs, [np.array([number])]) for each in blocks for number in each.shard
+    ]
     try:
         together = np.concatenate(_rewards(model, blocks, most))
         alone = np.concatenate([_rewards(model, [block], most)[0] for block in single])
@@ -89,11 +106,17 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
         if is_of_memory(error):
             raise
         return agreement.of_architecture(model, error)
-    with np.errstate(invalid="ignore"):  # rewards that are not finite do not agree, and are refused later
+    # rewards that are not finite do not agree, and are refused later
+    with np.errstate(invalid="ignore"):
         if model.dtype == "float32":
             agrees = np.abs(together - alone).max() <= agreement.STRICT * np.abs(alone).max()
-            return "" if agrees else f"padding changes rewards by up to {np.abs(together - alone).max():.2g}"
-        copies = np.stack([_read_alone(model, block, COPIES) for block in single])  # (replies, COPIES)
+            return (
+                ""
+                if agrees
+                else f"padding changes rewards by up to {np.abs(together - alone).max():.2g}"
+            )
+        # (replies, COPIES)
+        copies = np.stack([_read_alone(model, block, COPIES) for block in single])
         with agreement.rounded_once_more(model.backbone):
             rounded = np.stack([_read_alone(model, block, 1) for block in single])  # (replies, 1)
         noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
@@ -101,8 +124,8 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
     if difference <= agreement.FACTOR * noise:
         return ""
     return (
-        f"padding changes rewards by {difference / spread:.2g} of their spread, where rounding explains "
-        f"{noise / spread:.2g}"
+        f"padding changes rewards by {difference / spread:.2g} of their spread, where rounding "
+        f"explains {noise / spread:.2g}"
     )
 
 
@@ -111,13 +134,19 @@ def _rms(differences: np.ndarray) -> float:
 
 
 def _read_alone(model: RewardModel, block: Block, copies: int) -> np.ndarray:
-    """Return the rewards of so many copies of a block's only reply, read together without padding, (copies,)."""
+    """Return the rewards of so many copies of a block's only reply, read together without
+    padding, (copies,).
+    """
     return np.concatenate(_rewards(model, [block] * copies, stages.TOKENS_PER_BATCH["cuda"]))
 
 
 def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndarray]:
-    """Return the rewards of each block, (replies,) float32. After running out of memory, halves are read."""
-    small = torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < stages.SMALL
+    """Return the rewards of each block, (replies,) float32. After running out of memory, halves
+    are read.
+    """
+    small = (
+        torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < stages.SMALL
+    )
     try:
         with torch.inference_mode(), one_thread(small):
             rewards = _read_together(model, blocks, most).float().cpu().numpy()
@@ -136,7 +165,8 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
     """Return the rewards of all replies of the blocks, (replies,)."""
     prompts = [block.inputs.prefix_ids for block in blocks]
     replies = [block.inputs.suffixes[i] for block in blocks for i in block.shard]
-    owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])  # (replies,), the prompt of each
+    # (replies,), the prompt of each
+    owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])
     whole = [prompts[number] + reply for number, reply in zip(owner, replies, strict=True)]
     if not model.causal:
         ids, mask = _padded(model, whole)
@@ -144,30 +174,56 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
         if getattr(model.backbone.config, "type_vocab_size", 0) > 1:
             starts = [len(blocks[number].inputs.conversation.prefix_ids) for number in owner]
             positions = torch.arange(ids.shape[1], device=ids.device)
-            given["token_type_ids"] = (positions >= torch.tensor(starts, device=ids.device)[:, None]).long() * mask
+            given["token_type_ids"] = (
+                positions >= torch.tensor(starts, device=ids.device)[:, None]
+            ).long() * mask
         return model.backbone(**given).logits[:, 0]
     pad = model.pad_token_id if model.read_at == "last_not_pad" else None
-    read_at = np.array([max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole])
+    read_at = np.array(
+        [max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole]
+    )
     lengths = np.array([len(prompts[number]) for number in owner])
     if len(replies) > len(blocks) and (read_at >= lengths).all() and lengths.min():
         states = _after_prompts(model, prompts, replies, owner, read_at - lengths, most)
     else:
         ids, mask = _padded(model, whole)
-        states = model.backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-        states = states[torch.arange(len(whole), device=model.device), torch.from_numpy(read_at).to(model.device)]
+        states = model.backbone(
+            input_ids=ids, attention_mask=mask, use_cache=False
+        ).last_hidden_state
+        states = states[
+            torch.arange(len(whole), device=model.device),
+            torch.from_numpy(read_at).to(model.device),
+        ]
     assert model.head is not None
     return model.head(states.float(), None)
 
 
 def _after_prompts(
-    model: RewardModel, prompts: list[Ids], replies: list[Ids], owner: np.ndarray, read_at: np.ndarray, most: int
+    model: RewardModel,
+    prompts: list[Ids],
+    replies: list[Ids],
+    owner: np.ndarray,
+    read_at: np.ndarray,
+    most: int,
 ) -> Tensor:
-    """Return the output at token `read_at` of each reply after the prompt of its owner, (replies, d)."""
+    """Return the output at token `read_at` of each reply after the prompt of its owner,
+    (replies, d).
+    """
     ids, mask = _padded(model, prompts, in_front=True)
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    model.backbone(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
-    order, start, states = sorted(range(len(replies)), key=lambda i: -len(replies[i])), 0, list[Tensor]()
+    model.backbone(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+    )
+    order, start, states = (
+        sorted(range(len(replies)), key=lambda i: -len(replies[i])),
+        0,
+        list[Tensor](),
+    )
     while start < len(order):
         some = order[start : start + max(1, most // len(replies[order[start]]))]
         start += len(some)
@@ -177,8 +233,12 @@ def _after_prompts(
         for number, layer in enumerate(cache.layers):
             copied.update(layer.keys[rows], layer.values[rows], number)
         positions = mask.sum(1)[rows, None] + torch.arange(ids.shape[1], device=model.device)
-        given = {"attention_mask": torch.cat([mask[rows], of_reply], dim=1), "position_ids": positions}
-        out = model.backbone(input_ids=ids, past_key_values=copied, **given).last_hidden_state  # (rows, longest, d)
+        given = {
+            "attention_mask": torch.cat([mask[rows], of_reply], dim=1),
+            "position_ids": positions,
+        }
+        # (rows, longest, d)
+        out = model.backbone(input_ids=ids, past_key_values=copied, **given).last_hidden_state
         states.append(out[torch.arange(len(some)), torch.from_numpy(read_at[some])])
     return torch.cat(states)[torch.from_numpy(np.argsort(order)).to(model.device)]
 
@@ -187,5 +247,9 @@ def _padded(model: RewardModel, rows: list[Ids], in_front: bool = False) -> tupl
     """Return ids and their attention mask, (rows, longest) each, padded behind or in front."""
     side = "left" if in_front else "right"
     ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_side=side)
-    mask = pad_sequence([torch.ones(len(row), dtype=torch.long) for row in rows], batch_first=True, padding_side=side)
+    mask = pad_sequence(
+        [torch.ones(len(row), dtype=torch.long) for row in rows],
+        batch_first=True,
+        padding_side=side,
+    )
     return ids.to(model.device), mask.to(model.device)

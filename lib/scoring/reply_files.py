@@ -1,4 +1,6 @@
-"""Rewards of a reader's own replies: read a file of prompts or conversations, and write a table of rewards."""
+"""Rewards of a reader's own replies: read a file of prompts or conversations, and write a table
+of rewards.
+"""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -22,27 +24,42 @@ from .engine import score_rows
 ORDINARY = DATA / "real_replies.csv"
 # Columns of the output, beside which a reader's of the same name are renamed
 OURS = ("context", "reward", "percentile", "margin", "preferred", "read", "input")
-NOT_PASSED_ON = ("tools", "functions", "documents", "chat_template_kwargs", "enable_thinking", "system", "history",
-                 "system_prompt", "system_message")  # fmt: skip
+NOT_PASSED_ON = (
+    "tools",
+    "functions",
+    "documents",
+    "chat_template_kwargs",
+    "enable_thinking",
+    "system",
+    "history",
+    "system_prompt",
+    "system_message",
+)
 EMPTY: tuple = (None, "", [], {})  # values that say nothing
 ROLES = ("system", "developer", "user", "assistant", "tool")
 NO_TEXTS = (
-    "has no texts prompt and reply, and no messages that end with a turn of the user and one of the assistant (roles: "
-    f"{', '.join(ROLES)})"
+    "has no texts prompt and reply, and no messages that end with a turn of the user and one of "
+    f"the assistant (roles: {', '.join(ROLES)})"
 )
 
 
-def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str], bos: str = "single") -> pd.DataFrame:
-    """Return a row for each reply to its context: columns reply, reward (the model's own scale), read, input.
+def score(
+    model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str], bos: str = "single"
+) -> pd.DataFrame:
+    """Return a row for each reply to its context: columns reply, reward (the model's own scale),
+    read, input.
 
-    A context is a list of turns that ends with one of the user. `read` holds the tokens of the reply that the model
-    read, with blanks between them (a chat template trims replies), and `input` the whole text. InputError for an empty
-    list, or if a reply is no text.
+    A context is a list of turns that ends with one of the user. `read` holds the tokens of the
+    reply that the model read, with blanks between them (a chat template trims replies), and `input`
+    the whole text. InputError for an empty list, or if a reply is no text.
     """
     if not replies or not all(isinstance(reply, str) for reply in replies):
-        raise InputError(f"replies must be a list of strings, with one or more in it, not {str(replies)[:40]!r}")
+        raise InputError(
+            f"replies must be a list of strings, with one or more in it, not {str(replies)[:40]!r}"
+        )
     keys = [json.dumps(list(context)) for context in contexts]
-    numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices  # of the replies to each context
+    # of the replies to each context
+    numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices
     given = [[replies[i] for i in some] for some in numbers.values()]
     inputs = model.inputs_for_rows([json.loads(key) for key in numbers], given, bos)
     order = np.concatenate(list(numbers.values()))  # of the replies, context after context
@@ -50,44 +67,79 @@ def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str],
     read = [each.reply_ids[group] for each in inputs for group in each.group]
     whole = [each.prefix_ids + each.suffixes[group] for each in inputs for group in each.group]
     tokens = [" ".join(model.tokenizer.convert_ids_to_tokens(list(ids))) for ids in read]
-    table = pd.DataFrame({"reward": rewards, "read": tokens, "input": model.tokenizer.batch_decode(whole)}, index=order)
+    table = pd.DataFrame(
+        {"reward": rewards, "read": tokens, "input": model.tokenizer.batch_decode(whole)},
+        index=order,
+    )
     table = table.sort_index()
     table.insert(0, "reply", list(replies))
     return table
 
 
-def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str = "single") -> tuple[int, Path]:
+def score_file(
+    model: RewardModel, file: Path, out: str | None = None, bos: str = "single"
+) -> tuple[int, Path]:
     """Write the rewards of a file's replies as csv or parquet; return how many and the path.
 
-    The output has the columns of the file, and OURS, which docs/own-models.md describes. A column of the file with such
-    a name gets `_given` behind it. Percentiles are empty for a model that cannot read the good answers.
+    The output has the columns of the file, and OURS, which docs/own-models.md describes. A column
+    of the file with such a name gets `_given` behind it. Percentiles are empty for a model that
+    cannot read the good answers.
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
-    if target.suffix.lower() not in (".csv", ".parquet") or target.exists() and not target.is_file():
-        raise InputError(f"{target} is no .csv or .parquet file; name a file that ends in one of them: OUT=rewards.csv")
+    if (
+        target.suffix.lower() not in (".csv", ".parquet")
+        or target.exists()
+        and not target.is_file()
+    ):
+        raise InputError(
+            f"{target} is no .csv or .parquet file; name a file that ends in one of them: "
+            "OUT=rewards.csv"
+        )
     template = model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
     given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
     if target.exists() and target.samefile(file):
-        raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
-    control = [token.content for token in model.tokenizer.added_tokens_decoder.values() if token.special]
-    if held := [token for token in control if token and given["reply"].str.contains(token, regex=False).any()]:
-        print(f"{file}: some replies hold {', '.join(held[:5])}, which the model reads as control tokens, not as text")
+        raise InputError(
+            f"{target} holds the replies and would be overwritten; name another file: "
+            "OUT=rewards.csv"
+        )
+    control = [
+        token.content for token in model.tokenizer.added_tokens_decoder.values() if token.special
+    ]
+    if held := [
+        token
+        for token in control
+        if token and given["reply"].str.contains(token, regex=False).any()
+    ]:
+        print(
+            f"{file}: some replies hold {', '.join(held[:5])}, which the model reads as control "
+            "tokens, not as text"
+        )
     with replacing(target) as part:
         part.touch()  # refused now if it cannot be written, and not once all is scored
         scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
         by_context = scored["reward"].groupby(given["context"], sort=False)
-        scored.insert(2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy())))
-        scored.insert(3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy())))
+        scored.insert(
+            2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy()))
+        )
+        scored.insert(
+            3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy()))
+        )
         ordinary = pd.read_csv(ORDINARY).query("version == 'good'")
         asked = [[{"role": "user", "content": prompt}] for prompt in ordinary["prompt"]]
         try:
-            known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()  # (20,)
-            scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
-        except InputError:  # a model of few positions, which reads this file and no answer of usual length
+            # (20,)
+            known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()
+            scored.insert(
+                4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1)
+            )
+        # a model of few positions, which reads this file and no answer of usual length
+        except InputError:
             scored.insert(4, "percentile", np.nan)
         # By hand, because pandas before 3.1 has no suffixes for join
         others = given.drop(columns=["context", "reply"])
-        others = others.rename(columns={name: f"{name}_given" for name in others.columns if name in scored})
+        others = others.rename(
+            columns={name: f"{name}_given" for name in others.columns if name in scored}
+        )
         table = others.join(scored)
         if target.suffix.lower() == ".csv":
             write_csv(table, part)
@@ -103,12 +155,17 @@ def margins(rewards: np.ndarray) -> np.ndarray:
 
 
 def preferred(rewards: np.ndarray) -> np.ndarray:
-    """Return the mean of sigmoid(reward - other reward) for each reply, (replies,); NaN without another.
+    """Return the mean of sigmoid(reward - other reward) for each reply, (replies,); NaN without
+    another.
 
     It is the probability that this reply is preferred to another one (Bradley and Terry 1952).
     """
     wins = expit(rewards[:, None] - rewards)  # (replies, others)
-    return (wins.sum(1) - 0.5) / (len(rewards) - 1) if len(rewards) > 1 else np.full(len(rewards), np.nan)
+    return (
+        (wins.sum(1) - 0.5) / (len(rewards) - 1)
+        if len(rewards) > 1
+        else np.full(len(rewards), np.nan)
+    )
 
 
 class Number(str):
@@ -116,9 +173,17 @@ class Number(str):
 
 
 def _as_written(value: object, inside: bool = False) -> object:
-    """Return a value of a row as it stood in the file, a text. inside: within a list or an object, with its quotes."""
+    """Return a value of a row as it stood in the file, a text. inside: within a list or an
+    object, with its quotes.
+    """
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(name)}: {_as_written(each, True)}" for name, each in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{json.dumps(name)}: {_as_written(each, True)}" for name, each in value.items()
+            )
+            + "}"
+        )
     if isinstance(value, list):
         return f"[{', '.join(str(_as_written(each, True)) for each in value)}]"
     is_plain = isinstance(value, Number) or not inside and (value is None or isinstance(value, str))
@@ -126,21 +191,27 @@ def _as_written(value: object, inside: bool = False) -> object:
 
 
 def _for_parquet(column: pd.Series) -> pd.Series:
-    """Return a column of one type: numbers if all values are numbers and none is rounded, else texts."""
+    """Return a column of one type: numbers if all values are numbers and none is rounded, else
+    texts.
+    """
     held = column.dropna()
     if column.dtype == object and len(held) and all(isinstance(value, Number) for value in held):
         numbers = pd.to_numeric(column.astype("str"), errors="coerce")
-        if numbers.dtype == "int64" or all(Decimal(value) == Decimal(repr(float(value))) for value in held):
+        if numbers.dtype == "int64" or all(
+            Decimal(value) == Decimal(repr(float(value))) for value in held
+        ):
             return numbers
     return column.astype("str") if column.dtype == object else column
 
 
 def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.DataFrame:
-    """Return a file's rows and columns, with `reply`, and with `context` (the turns before the reply, as JSON).
+    """Return a file's rows and columns, with `reply`, and with `context` (the turns before the
+    reply, as JSON).
 
-    A csv has columns prompt and reply. A row of jsonl has these fields, or `messages` that end with a turn of the user
-    and one of the assistant. InputError names the first row that is not understood: nothing is left out or guessed.
-    unread: fields that a template prints, and that are not passed on
+    A csv has columns prompt and reply. A row of jsonl has these fields, or `messages` that end with
+    a turn of the user and one of the assistant. InputError names the first row that is not
+    understood: nothing is left out or guessed. unread: fields that a template prints, and that are
+    not passed on
     """
     try:
         text = read_text(file)
@@ -148,23 +219,38 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
         rows: list[Any] = csv_table(text).to_dict("records") if is_csv else list(_jsonl_rows(text))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or jsonl") from error
+        raise InputError(
+            f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or jsonl"
+        ) from error
     if not rows:
-        raise InputError(f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages")
+        raise InputError(
+            f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages"
+        )
     table = []
     for row, turns in zip(rows, turns_of_rows(rows, f"{file}, ", unread), strict=True):
-        others = {name: _as_written(value) for name, value in row.items() if name not in ("messages", "reply")}
-        others = {"context_given" if name == "context" else name: value for name, value in others.items()}
+        others = {
+            name: _as_written(value)
+            for name, value in row.items()
+            if name not in ("messages", "reply")
+        }
+        others = {
+            "context_given" if name == "context" else name: value for name, value in others.items()
+        }
         others.setdefault("prompt", turns[-2]["content"])
         table.append(others | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]})
     names = {name for row in rows for name in row}
     if renamed := [name for name in OURS if {name, f"{name}_given"} <= names]:
-        raise InputError(f"{file} has {renamed[0]} and {renamed[0]}_given, one column beside the rewards; rename one")
+        raise InputError(
+            f"{file} has {renamed[0]} and {renamed[0]}_given, one column beside the rewards; "
+            "rename one"
+        )
     return pd.DataFrame(table, dtype=object)
 
 
 def _jsonl_rows(text: str) -> Iterator[Any]:
-    """Yield each row of a jsonl, with its numbers as they stood. ValueError if a field occurs twice."""
+    """Yield each row of a jsonl, with its numbers as they stood. ValueError if a field occurs
+    twice.
+    """
 
     def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len(dict(pairs)) < len(pairs):
@@ -175,14 +261,23 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
     for number, line in enumerate(text.split("\n"), start=1):
         try:
             if line.strip():
-                yield json.loads(line, parse_int=Number, parse_float=Number, parse_constant=Number,
-                                 object_pairs_hook=without_duplicates)  # fmt: skip
+                yield json.loads(
+                    line,
+                    parse_int=Number,
+                    parse_float=Number,
+                    parse_constant=Number,
+                    object_pairs_hook=without_duplicates,
+                )
         except (ValueError, RecursionError) as error:
             raise ValueError(f"line {number}: {str(error).partition(': line 1 ')[0]}") from error
 
 
-def turns_of_rows(rows: Sequence[object], source: str = "", unread: Collection[str] = NOT_PASSED_ON) -> list[Turns]:
-    """Return the turns of each row, the reply last. InputError names the first row that is not understood."""
+def turns_of_rows(
+    rows: Sequence[object], source: str = "", unread: Collection[str] = NOT_PASSED_ON
+) -> list[Turns]:
+    """Return the turns of each row, the reply last. InputError names the first row that is not
+    understood.
+    """
     found = []
     for number, row in enumerate(rows, start=1):
         try:
@@ -193,19 +288,35 @@ def turns_of_rows(rows: Sequence[object], source: str = "", unread: Collection[s
 
 
 def _turns_of(row: object, not_passed_on: Collection[str]) -> Turns:
-    """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not understood."""
+    """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not
+    understood.
+    """
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
-    if unread := [name for name, value in row.items() if name in not_passed_on and value not in EMPTY]:
-        raise ValueError(f"has {unread[0]}, which chat templates print and this command does not pass on")
+    if unread := [
+        name for name, value in row.items() if name in not_passed_on and value not in EMPTY
+    ]:
+        raise ValueError(
+            f"has {unread[0]}, which chat templates print and this command does not pass on"
+        )
     turns = row.get("messages")
     if turns is None:
-        turns = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("reply")}]
+        turns = [
+            {"role": "user", "content": row.get("prompt")},
+            {"role": "assistant", "content": row.get("reply")},
+        ]
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         raise ValueError(NO_TEXTS)
     for turn in turns:
-        if unread := [name for name, value in turn.items() if name not in ("role", "content") and value not in EMPTY]:
-            raise ValueError(f"has a turn with {unread[0]!r}, which a chat template may print; move it into content")
+        if unread := [
+            name
+            for name, value in turn.items()
+            if name not in ("role", "content") and value not in EMPTY
+        ]:
+            raise ValueError(
+                f"has a turn with {unread[0]!r}, which a chat template may print; move it into "
+                "content"
+            )
     turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
     roles, texts = [turn["role"] for turn in turns], [turn["content"] for turn in turns]
     known = all(isinstance(text, str) and type(text) is not Number for text in texts)
@@ -216,6 +327,8 @@ def _turns_of(row: object, not_passed_on: Collection[str]) -> Turns:
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
         if row.get(name) not in (None, turn["content"]):
             raise ValueError(f"has a {name} beside messages, and it is another one")
-    if any("\ud800" <= each <= "\udfff" for each in json.dumps(row, ensure_ascii=False, default=str)):
+    if any(
+        "\ud800" <= each <= "\udfff" for each in json.dumps(row, ensure_ascii=False, default=str)
+    ):
         raise ValueError("has half of a surrogate pair, which is no character")
     return turns

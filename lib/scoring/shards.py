@@ -1,4 +1,6 @@
-"""Shards: rewards of a part of the replies, written when they are scored, so that a stopped run can continue."""
+"""Shards: rewards of a part of the replies, written when they are scored, so that a stopped run
+can continue.
+"""
 
 import contextlib
 import hashlib
@@ -14,7 +16,8 @@ from ..io import replacing
 def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
     """Return shards of at most that many replies, each in pieces of one length: their indices.
 
-    suffixes: the ids that are scored for each reply. Replies that begin alike stand together, flat trees first.
+    suffixes: the ids that are scored for each reply. Replies that begin alike stand together, flat
+    trees first.
     """
     longest: dict[int, int] = {}
     for suffix in suffixes:
@@ -22,23 +25,32 @@ def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarra
     order = sorted(range(len(suffixes)), key=lambda i: (longest[suffixes[i][0]], suffixes[i]))
     shards = [np.array(order[start : start + most]) for start in range(0, len(order), most)]
     lengths = np.array(list(map(len, suffixes)))
-    return [[shard[lengths[shard] == length] for length in np.unique(lengths[shard])] for shard in shards]
+    return [
+        [shard[lengths[shard] == length] for length in np.unique(lengths[shard])]
+        for shard in shards
+    ]
 
 
 def path_of(folder: Path, prompt: str, number: int) -> Path:
-    """Return the path of a shard, by a hash of the prompt, since the prompt's name may contain anything."""
+    """Return the path of a shard, by a hash of the prompt, since the prompt's name may contain
+    anything.
+    """
     return folder / f"{_prompt_hash(prompt)}-{number:05d}.rewards"
 
 
 def write(file: Path, rewards: np.ndarray) -> None:
-    """Write rewards, and after them a digest. InputError if the disk is full or the folder not writable."""
+    """Write rewards, and after them a digest. InputError if the disk is full or the folder not
+    writable.
+    """
     content = rewards.tobytes()
     with replacing(file, size=len(content)) as part:
         part.write_bytes(content + _digest_of(file, content))
 
 
 def read(file: Path, count: int) -> np.ndarray | None:
-    """Return the rewards, (count,) float32, that an earlier run wrote; None if they are not there or are damaged."""
+    """Return the rewards, (count,) float32, that an earlier run wrote; None if they are not
+    there or are damaged.
+    """
     if not file.is_file():
         return None
     content = file.read_bytes()
@@ -50,7 +62,9 @@ def read(file: Path, count: int) -> np.ndarray | None:
 
 
 def _digest_of(file: Path, content: bytes) -> bytes:
-    """Return the digest of a shard's content and of its file's and folder's names, which stand for what was scored."""
+    """Return the digest of a shard's content and of its file's and folder's names, which stand
+    for what was scored.
+    """
     return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + content).digest()
 
 

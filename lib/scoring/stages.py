@@ -1,6 +1,8 @@
-"""Rewards of replies by one pass over the stages of a model: the whole backbone at once, or one layer after another.
+"""Rewards of replies by one pass over the stages of a model: the whole backbone at once, or one
+layer after another.
 
-A stage reads the beginning that all conversations about a prompt share once; a reply costs only what comes after it.
+A stage reads the beginning that all conversations about a prompt share once; a reply costs only
+what comes after it.
 """
 
 import sys
@@ -27,9 +29,11 @@ from ..models.reward_models import RewardModel
 from . import agreement, trees
 from .agreement import Reading, can_share_prefix, fits_window
 
-TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
+# tokens of replies that go through a stage together
+TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}
 SERVED_AT_ONCE = 2**22  # tokens of conversations; a served model divides them into requests itself
-TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}  # whose states wait while weights pass through once
+# whose states wait while weights pass through once
+TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}
 HOLD = "hold two layers and the hidden states"
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
 SLOWER = 1.5  # times as many tokens, from which on a reader is told why
@@ -39,8 +43,9 @@ TOLD: WeakSet[PreTrainedModel] = WeakSet()  # backbones whose slow reading was r
 class Scorer:
     """One prompt as a model has read it: rewards of replies, and their gradients.
 
-    The whole backbone reads the prompt at once. Of a model that is read layer by layer, `enter` lets a layer read it.
-    `shares_prefix` says whether the prompt is read once for all replies, or again with each of them; `reason` says why.
+    The whole backbone reads the prompt at once. Of a model that is read layer by layer, `enter`
+    lets a layer read it. `shares_prefix` says whether the prompt is read once for all replies, or
+    again with each of them; `reason` says why.
     """
 
     agreed: ClassVar = agreement.AGREED  # for this way of reading
@@ -53,8 +58,10 @@ class Scorer:
         self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
         self.stage = model.backbone  # the whole backbone, or the layer that was entered last
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
-        self.norm: torch.nn.Module = torch.nn.Identity()  # what this output passes before the head reads it
-        self.shared: list[tuple[Tensor, Tensor]] = []  # keys and values of the prefix in each layer of the stage
+        # what this output passes before the head reads it
+        self.norm: torch.nn.Module = torch.nn.Identity()
+        # keys and values of the prefix in each layer of the stage
+        self.shared: list[tuple[Tensor, Tensor]] = []
         self.shares_prefix, self.reason = True, ""
         if not model.layers:
             with checkpoints.enough_memory("read a prompt"):
@@ -67,7 +74,9 @@ class Scorer:
             self._report_whole_reading()
 
     def _reason_to_read_whole(self) -> str:
-        """Return why the prefix is not shared, or "". InputError if the backbone cannot compute at all."""
+        """Return why the prefix is not shared, or "". InputError if the backbone cannot compute
+        at all.
+        """
         if not self.model.causal:
             return "it is an encoder, whose states depend on all tokens"
         try:
@@ -85,33 +94,47 @@ class Scorer:
         return reason
 
     def _report_whole_reading(self) -> None:
-        """Print once per backbone why every conversation is read in full, and how many more tokens this takes."""
+        """Print once per backbone why every conversation is read in full, and how many more
+        tokens this takes.
+        """
         after = sum(map(len, self.inputs.suffixes))
         times = (self.length * len(self.inputs.suffixes) + after) / (self.length + after)
         if times >= SLOWER and not self.model.is_served and self.model.backbone not in TOLD:
             TOLD.add(self.model.backbone)
-            line = f"every conversation is read whole, which is exact but reads {times:.1f} times as many tokens"
+            line = (
+                f"every conversation is read whole, which is exact but reads {times:.1f} times "
+                "as many tokens"
+            )
             tqdm.write(as_typed(f"{self.model.nickname}: {line}: {self.reason}"), file=sys.stderr)
 
     @torch.no_grad()  # not inference_mode: gradients of replies pass through the prefix
     def enter(self, stage: PreTrainedModel) -> None:
-        """Let the backbone or its next layer read the prompt. It then does all further work of this object."""
-        states = torch.tensor([self.inputs.conversation.prefix_ids], device=self.model.device)  # (1, prompt), ids
+        """Let the backbone or its next layer read the prompt. It then does all further work of
+        this object.
+        """
+        # (1, prompt), ids
+        states = torch.tensor([self.inputs.conversation.prefix_ids], device=self.model.device)
         if self.model.layers:
-            states = self.hidden[None] if len(self.hidden) else self.model.layers.embed(states)  # (1, prompt, d)
+            # (1, prompt, d)
+            states = self.hidden[None] if len(self.hidden) else self.model.layers.embed(states)
         self.stage = stage
         with one_thread(self.small):
             self.hidden, self.shared = shared_prefix.states_and_keys(stage, states, self.length)
 
     def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
-        """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one length."""
+        """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one
+        length.
+        """
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
-        read = ids.shape[1] if self._shares(ids.shape[1]) else self.length + ids.shape[1]  # tokens per reply
+        # tokens per reply
+        read = ids.shape[1] if self._shares(ids.shape[1]) else self.length + ids.shape[1]
         rewards = self._in_batches(ids, lambda part: self._rewards(ids[part]).float(), read)
         return torch.cat(rewards).cpu().numpy()  # waits for the device once, not in each batch
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
-        """Return the rewards of replies of several lengths, piece after piece, with shared first tokens read once."""
+        """Return the rewards of replies of several lengths, piece after piece, with shared first
+        tokens read once.
+        """
         if not self.shares_first_tokens(pieces):
             return np.concatenate([Scorer.__call__(self, piece) for piece in pieces])
         rewards, order = [], []
@@ -129,19 +152,30 @@ class Scorer:
 
     def _shares(self, length: int) -> bool:
         """Return whether suffixes of this length are read after the shared prefix."""
-        return self.model.causal and self.shares_prefix and can_share_prefix(self.model, self.length + length)
+        return (
+            self.model.causal
+            and self.shares_prefix
+            and can_share_prefix(self.model, self.length + length)
+        )
 
     def _of_part(self, rows: Tensor, part: slice) -> Tensor:
-        """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for `rows`."""
+        """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for
+        `rows`.
+        """
         return self.read_shared(rows[part]).rewards
 
     def of_shared(self, suffixes: Tensor) -> Tensor:
-        """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for these."""
+        """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for
+        these.
+        """
         tree = trees.tree_of(suffixes, self.model.device)
         return trees.outputs(self.model.backbone, self.length, self.shared, tree)
 
-    def _in_batches(self, rows: Tensor, function: Callable[[slice], Any], read: int | None = None) -> list:
-        """Return the function's results for slices of rows, (n, length, ...), halved for good when memory runs out.
+    def _in_batches(
+        self, rows: Tensor, function: Callable[[slice], Any], read: int | None = None
+    ) -> list:
+        """Return the function's results for slices of rows, (n, length, ...), halved for good when
+        memory runs out.
 
         read: tokens that are read for each row, by default its length.
         """
@@ -158,21 +192,31 @@ class Scorer:
                 if part.stop - start == 1 or not is_of_memory(error):
                     with checkpoints.enough_memory("read one reply"):
                         raise
-            # Out of the except clause, whose traceback holds the tensors of the batch that was too large
+            # Out of the except clause, whose traceback holds the tensors of the batch that was too
+            # large
             release()
             self.tokens_per_batch = max(1, (part.stop - start) * read // 2)
         return results
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
-        """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length, d), of these ids."""
+        """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length,
+        d), of these ids.
+        """
         ids, whole_length = suffixes if ids is None else ids, self.length + suffixes.shape[1]
         if self.model.layers:
-            raise InputError(f"{self.model.nickname} is read layer by layer, once for all replies; load with STREAM=0")
+            raise InputError(
+                f"{self.model.nickname} is read layer by layer, once for all replies; load with "
+                "STREAM=0"
+            )
         if not self.model.causal:
             given = self._with_prefix(suffixes)
-            given["attention_mask"] = torch.ones(len(suffixes), whole_length, dtype=torch.long, device=ids.device)
+            given["attention_mask"] = torch.ones(
+                len(suffixes), whole_length, dtype=torch.long, device=ids.device
+            )
             if getattr(self.model.backbone.config, "type_vocab_size", 0) > 1:
-                in_reply = torch.arange(whole_length, device=ids.device) >= len(self.inputs.conversation.prefix_ids)
+                in_reply = torch.arange(whole_length, device=ids.device) >= len(
+                    self.inputs.conversation.prefix_ids
+                )
                 given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
             return self.model.backbone(**given).logits[:, 0]
         if self._shares(suffixes.shape[1]):
@@ -181,7 +225,9 @@ class Scorer:
         return self._read(states[:, self.length :], self._read_at(ids), states[0])
 
     def _whole(self, suffixes: Tensor) -> Tensor:
-        """Return the output at every position of conversations that are read in full, (n, prefix + length, d)."""
+        """Return the output at every position of conversations that are read in full, (n, prefix
+        + length, d).
+        """
         return self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state
 
     def _with_prefix(self, suffixes: Tensor) -> dict[str, Tensor]:
@@ -209,7 +255,9 @@ class Scorer:
         return self._reading(self._after_prefix(ids), self._read_at(ids), self.hidden)
 
     def read_shared(self, rows: Tensor) -> Reading:
-        """Return how replies are read that share their first tokens. See trees.tree_of for `rows`."""
+        """Return how replies are read that share their first tokens. See trees.tree_of for
+        `rows`.
+        """
         return self._reading(self.of_shared(rows)[:, None], None, self.hidden)
 
     def _reading(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Reading:
@@ -217,7 +265,8 @@ class Scorer:
         return Reading(states[:, -1].float(), rewards)
 
     def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
-        """Return the rewards that the head computes from states, (n, length, d), at the tokens `where` (see _read_at).
+        """Return the rewards that the head computes from states, (n, length, d), at the tokens
+        `where` (see _read_at).
 
         hidden: the states from the beginning of the conversation on, (prompt, d).
         """
@@ -227,37 +276,51 @@ class Scorer:
             read = states[:, -1]  # (n, d)
         else:
             read = states[torch.arange(len(where), device=states.device), where.clamp(min=0)]
-            if self.length:  # where a reply and its closing are padding, the reward is read in the prefix
-                read = torch.where((where < 0)[:, None], hidden[self.length + where.clamp(max=-1)], read)
-        opening = None if gate is None else head.gate(self.norm(hidden[gate]).float())  # the same for all replies
+            # where a reply and its closing are padding, the reward is read in the prefix
+            if self.length:
+                read = torch.where(
+                    (where < 0)[:, None], hidden[self.length + where.clamp(max=-1)], read
+                )
+        # the same for all replies
+        opening = None if gate is None else head.gate(self.norm(hidden[gate]).float())
         return head(self.norm(read).float(), opening)
 
     def _read_at(self, ids: Tensor) -> Tensor | None:
-        """Return at which token of the suffix each reward is read, (n,); None if all are read at the last token.
+        """Return at which token of the suffix each reward is read, (n,); None if all are read at
+        the last token.
 
-        If only padding follows the prefix, the number is negative and the reward is read in the prefix.
+        If only padding follows the prefix, the number is negative and the reward is read in the
+        prefix.
         """
         pad = self.model.pad_token_id
         if pad is None or self.model.read_at != "last_not_pad" or not (ids[:, -1] == pad).any():
             return None
-        prefix = torch.tensor([self.inputs.prefix_ids], dtype=ids.dtype, device=ids.device).expand(len(ids), -1)
+        prefix = torch.tensor([self.inputs.prefix_ids], dtype=ids.dtype, device=ids.device).expand(
+            len(ids), -1
+        )
         whole = torch.cat([prefix, ids], dim=1)  # (n, prefix + length)
         positions = torch.arange(whole.shape[1], device=ids.device)
         return (positions * (whole != pad)).argmax(1) - self.length
 
     def gradient(self, suffix: Sequence[int]) -> Tensor:
-        """Return the gradient of the reward by the embedding module's outputs for the suffix, (length, d) float32."""
+        """Return the gradient of the reward by the embedding module's outputs for the suffix,
+        (length, d) float32.
+        """
         return self.gradients(np.asarray(suffix)[None])[0]
 
     def gradients(self, suffixes: np.ndarray) -> Tensor:
-        """Return the gradient of each suffix's own reward, (n, length, d) float32. The suffixes are (n, length) ids."""
+        """Return the gradient of each suffix's own reward, (n, length, d) float32. The suffixes
+        are (n, length) ids.
+        """
         ids = torch.as_tensor(suffixes, device=self.model.device)
         return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1]
 
     def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n, length, d), float32.
+        """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n,
+        length, d), float32.
 
-        The embeddings may be mixtures of tokens' embeddings. The ids, (n, length), decide where a reward is read.
+        The embeddings may be mixtures of tokens' embeddings. The ids, (n, length), decide where a
+        reward is read.
         """
         embeddings = embeddings.detach().requires_grad_()
         with one_thread(self.small):
@@ -266,7 +329,9 @@ class Scorer:
         return rewards.detach().float(), gradient.float()
 
     def advance(self, states: Tensor) -> None:
-        """Replace hidden states of replies, (n, length, d), by the output of this layer for them."""
+        """Replace hidden states of replies, (n, length, d), by the output of this layer for
+        them.
+        """
 
         def through(part: slice) -> None:
             states[part] = self._after_prefix(states[part].to(self.model.device)).to(states.device)
@@ -274,13 +339,16 @@ class Scorer:
         self._in_batches(states, through)
 
     def read_off(self, block: "Block") -> np.ndarray:
-        """Return the rewards of a block as if the model ended after this layer and `norm`, (replies,) float32."""
+        """Return the rewards of a block as if the model ended after this layer and `norm`,
+        (replies,) float32.
+        """
         device, rewards = self.model.device, []
         for ids, states in zip(block.ids(), block.states, strict=True):
 
             def of_part(part: slice, ids: Tensor = ids, states: Tensor = states) -> Tensor:
                 after = states[part].to(device)  # (n, length, d)
-                hidden = self.hidden if self.length else after[0]  # of a whole conversation, all states are in `after`
+                # of a whole conversation, all states are in `after`
+                hidden = self.hidden if self.length else after[0]
                 return self._read(after, self._read_at(ids[part].to(device)), hidden).float()
 
             rewards += self._in_batches(ids, of_part)
@@ -311,15 +379,20 @@ class Block:
     @property
     def longest(self) -> int:
         """The number of tokens in the longest whole conversation."""
-        return len(self.inputs.prefix_ids) + max(len(self.inputs.suffixes[piece[0]]) for piece in self.pieces)
+        return len(self.inputs.prefix_ids) + max(
+            len(self.inputs.suffixes[piece[0]]) for piece in self.pieces
+        )
 
     def ids(self) -> list[Tensor]:
         """Return the ids after the prefix, (replies, length), of each piece."""
-        return self.prepared or [torch.tensor([self.inputs.suffixes[i] for i in piece]) for piece in self.pieces]
+        return self.prepared or [
+            torch.tensor([self.inputs.suffixes[i] for i in piece]) for piece in self.pieces
+        ]
 
 
 def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks. On a device other than the CPU, a thread makes the next one while the caller computes.
+    """Yield the blocks. On a device other than the CPU, a thread makes the next one while the
+    caller computes.
 
     The thread also makes the ids of the next block, and what the next prompt reads.
     """
@@ -341,7 +414,9 @@ def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def reader_of(model: RewardModel) -> type[Scorer]:
-    """Return the class that reads prompts for this model; an implicit reward model names its own."""
+    """Return the class that reads prompts for this model; an implicit reward model names its
+    own.
+    """
     if model.packed:
         from .packed import PackedScorer  # here, because it builds on this module
 
@@ -350,14 +425,17 @@ def reader_of(model: RewardModel) -> type[Scorer]:
 
 
 def score(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
+    model: RewardModel,
+    blocks: Iterable[Block],
+    tokens_per_batch: int | None = None,
+    bar: tqdm | None = None,
     way: Callable | None = None,
-) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
+) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield each block with its rewards, (replies,) float32, when it has passed the last stage.
 
-    Blocks of one prompt follow each other. `way` reads whole backbones: one_prompt_after_another or padded.score. With
-    a bar, print how the conversations are read, if this is unusual. InputError as for after_layers, for rewards that
-    are not finite, and if a file of the model has changed.
+    Blocks of one prompt follow each other. `way` reads whole backbones: one_prompt_after_another or
+    padded.score. With a bar, print how the conversations are read, if this is unusual. InputError
+    as for after_layers, for rewards that are not finite, and if a file of the model has changed.
     """
     bar = bar if bar is not None else tqdm(disable=True)
     way = _by_layers if model.layers else way or one_prompt_after_another
@@ -374,12 +452,18 @@ def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) ->
         number, prompt = block.shard[bad[0][0]], block.inputs.conversation.prompt
         ids = list(block.inputs.reply_ids[number])
         # In float32 the weights themselves are the likely cause, not their dtype.
-        wider = {"float16": "DTYPE=bfloat16 or DTYPE=float32", "bfloat16": "DTYPE=float32",
-                 "the server's dtype": "float32 on the server"}.get(model.dtype)  # fmt: skip
-        damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
+        wider = {
+            "float16": "DTYPE=bfloat16 or DTYPE=float32",
+            "bfloat16": "DTYPE=float32",
+            "the server's dtype": "float32 on the server",
+        }.get(model.dtype)
+        damaged = (
+            f"its weights may be damaged, since it is computed in {model.dtype}: download "
+            "the checkpoint again"
+        )
         raise InputError(
-            f"the reward of the reply {model.tokenizer.decode(ids)[:80]!r} to the prompt {prompt[:80]!r} is "
-            f"{rewards[tuple(bad[0])]} (its token ids: {str(ids[:8])[1:-1]}); "
+            f"the reward of the reply {model.tokenizer.decode(ids)[:80]!r} to the prompt "
+            f"{prompt[:80]!r} is {rewards[tuple(bad[0])]} (its token ids: {str(ids[:8])[1:-1]}); "
             + (f"load the model with {wider}" if wider else damaged)
         )
 
@@ -402,18 +486,24 @@ def one_prompt_after_another(
 def _by_layers(
     model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks with their rewards by layers, whose weights are read once for TOKENS_PER_PASS tokens."""
+    """Yield the blocks with their rewards by layers, whose weights are read once for
+    TOKENS_PER_PASS tokens.
+    """
     layers, most = model.layers, TOKENS_PER_PASS.get(torch.device(model.device).type, 2**15)
     assert layers is not None
     for number_of_pass, together in enumerate(_passes(blocks, most)):
         if number_of_pass == 0 and not bar.disable:
             tqdm.write(
-                f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every {most:,} tokens of "
-                f"replies; two layers take {2 * layers.largest / 1e9:.2g} GB of memory"
+                f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every "
+                f"{most:,} tokens of replies; two layers take {2 * layers.largest / 1e9:.2g} GB of "
+                "memory"
             )
             if not can_share_prefix(model, together[0].longest):
                 reason = agreement.why_too_long(model, together[0].longest)
-                tqdm.write(f"{model.nickname}: every conversation is read whole, which is exact but slower: {reason}")
+                tqdm.write(
+                    f"{model.nickname}: every conversation is read whole, which is exact but "
+                    f"slower: {reason}"
+                )
             _report_readings(model, together[0].inputs)
         for number, block, scorer in after_layers(model, together, tokens_per_batch, bar):
             if number == layers.count - 1:
@@ -441,17 +531,27 @@ def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
 
 
 def after_layers(
-    model: RewardModel, blocks: Sequence[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None
+    model: RewardModel,
+    blocks: Sequence[Block],
+    tokens_per_batch: int | None = None,
+    bar: tqdm | None = None,
 ) -> Iterator[tuple[int, Block, Scorer]]:
-    """Yield each block after each layer, with the layer's number and the scorer of the block's prompt.
+    """Yield each block after each layer, with the layer's number and the scorer of the block's
+    prompt.
 
-    All weights are read once. InputError if the model has a sliding window shorter than a conversation.
+    All weights are read once. InputError if the model has a sliding window shorter than a
+    conversation.
     """
     layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
     assert layers is not None
     blocks = [_for_layers(model, block) for block in blocks]
-    keys = [(block.inputs.conversation.prefix_ids, len(block.inputs.prefix_ids)) for block in blocks]
-    scorers = {key: Scorer(model, block.inputs, tokens_per_batch) for key, block in zip(keys, blocks, strict=True)}
+    keys = [
+        (block.inputs.conversation.prefix_ids, len(block.inputs.prefix_ids)) for block in blocks
+    ]
+    scorers = {
+        key: Scorer(model, block.inputs, tokens_per_batch)
+        for key, block in zip(keys, blocks, strict=True)
+    }
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
         share = layers.bytes_of(number) / layers.bytes
@@ -463,7 +563,8 @@ def after_layers(
                 if not block.states:
                     ids = block.ids()
                     with torch.no_grad():
-                        hidden = layers.embed(torch.cat([piece.flatten() for piece in ids])).cpu()  # (tokens, d)
+                        # (tokens, d)
+                        hidden = layers.embed(torch.cat([piece.flatten() for piece in ids])).cpu()
                     parts = zip(ids, hidden.split([piece.numel() for piece in ids]), strict=True)
                     block.states = [part.view(*piece.shape, -1) for piece, part in parts]
                 for states in block.states:
@@ -477,7 +578,8 @@ def after_layers(
 
 
 def _for_layers(model: RewardModel, block: Block) -> Block:
-    """Return the block as layers read it: with whole conversations if the model cannot share a prefix.
+    """Return the block as layers read it: with whole conversations if the model cannot share a
+    prefix.
 
     InputError if the model has a sliding window shorter than a conversation.
     """
@@ -485,8 +587,8 @@ def _for_layers(model: RewardModel, block: Block) -> Block:
     if not fits_window(model, block.longest):
         raise InputError(
             f"{model.nickname} looks back over fewer tokens than a conversation about "
-            f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; shorten the prompt, or "
-            "load the model with STREAM=0"
+            f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; "
+            "shorten the prompt, or load the model with STREAM=0"
         )
     if can_share_prefix(model, block.longest):
         return replace(block)

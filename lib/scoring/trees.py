@@ -1,6 +1,8 @@
-"""Replies that begin alike share their first tokens, so each node of their tree is computed once, for all of them.
+"""Replies that begin alike share their first tokens, so each node of their tree is computed once,
+for all of them.
 
-As in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305.09781), a node attends to the prefix and to its ancestors.
+As in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305.09781), a node attends to the prefix and
+to its ancestors.
 """
 
 from collections.abc import Iterator
@@ -17,10 +19,12 @@ from ..models.shared_prefix import attend, attending
 class Tree(NamedTuple):
     """The nodes of replies: each node is a token that follows its ancestors.
 
-    A tuple, because accelerate moves the tensors in tuples to the device of each layer, and those in no dataclass.
+    A tuple, because accelerate moves the tensors in tuples to the device of each layer, and those
+    in no dataclass.
 
     - ids: (nodes,)
-    - ancestors: (nodes, depth), from the root to the node itself, padded in front; missing: bool, True for padding
+    - ancestors: (nodes, depth), from the root to the node itself, padded in front; missing: bool,
+      True for padding
     - leaves: (replies,), the node of each reply's last token
     """
 
@@ -31,7 +35,8 @@ class Tree(NamedTuple):
 
 
 def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
-    """Yield replies whose trees are equally deep, in the order of tree_of, and their numbers over all pieces.
+    """Yield replies whose trees are equally deep, in the order of tree_of, and their numbers over
+    all pieces.
 
     pieces: (replies, length) each. A tree holds the replies that have one first token.
     """
@@ -48,36 +53,59 @@ def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
 
 
 def tree_of(suffixes: Tensor, device: str) -> Tree:
-    """Return the tree of sorted suffixes, (n, longest) ids on the CPU, padded at the end with -1."""
+    """Return the tree of sorted suffixes, (n, longest) ids on the CPU, padded at the end with
+    -1.
+    """
     rows = suffixes.numpy()
-    starts = np.ones(rows.shape, dtype=bool)  # where a reply leaves the one before it, and from there on
+    # where a reply leaves the one before it, and from there on
+    starts = np.ones(rows.shape, dtype=bool)
     starts[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
     starts &= rows >= 0
     node_of = np.where(starts, np.cumsum(starts).reshape(rows.shape) - 1, -1)
-    node_of = np.maximum.accumulate(node_of, axis=0)  # the last reply that had a node of its own there has this one too
+    # the last reply that had a node of its own there has this one too
+    node_of = np.maximum.accumulate(node_of, axis=0)
     replies, depths = np.nonzero(starts)
-    places = np.arange(rows.shape[1]) - (rows.shape[1] - 1) + depths[:, None]  # the node itself comes last
+    # the node itself comes last
+    places = np.arange(rows.shape[1]) - (rows.shape[1] - 1) + depths[:, None]
     ancestors = node_of[replies[:, None], places.clip(min=0)]
     leaves = node_of[np.arange(len(rows)), (rows >= 0).sum(1) - 1]
     parts = (rows[starts], ancestors, places < 0, leaves)
     return Tree(*(torch.from_numpy(part).to(device) for part in parts))
 
 
-def outputs(backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], tree: Tree) -> Tensor:
-    """Return the backbone's output at the last token of each reply after a prefix of this length, (replies, d)."""
+def outputs(
+    backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], tree: Tree
+) -> Tensor:
+    """Return the backbone's output at the last token of each reply after a prefix of this
+    length, (replies, d).
+    """
     positions = length + (~tree.missing).sum(1, keepdim=True) - 1
     with attending(backbone, "prefix_and_ancestors"):
-        out = backbone(input_ids=tree.ids[:, None], position_ids=positions, use_cache=False, shared=shared, tree=tree)
+        out = backbone(
+            input_ids=tree.ids[:, None],
+            position_ids=positions,
+            use_cache=False,
+            shared=shared,
+            tree=tree,
+        )
     return out.last_hidden_state[tree.leaves, 0]
 
 
 def _attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    tree: Tree, **kwargs: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
-    """Return the attention of nodes to one prefix, to their ancestors and to themselves, (nodes, 1, heads, d).
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: None,
+    *,
+    tree: Tree,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Return the attention of nodes to one prefix, to their ancestors and to themselves, (nodes, 1,
+    heads, d).
 
-    Query is (nodes, heads, 1, d). Key and value are (nodes, kv_heads, 1, d). For the rest see shared_prefix.attend.
+    Query is (nodes, heads, 1, d). Key and value are (nodes, kv_heads, 1, d). For the rest see
+    shared_prefix.attend.
     """
     keys, values = (part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value))
     return attend(module, query, keys, values, tree.missing[:, None], **kwargs)

@@ -1,4 +1,6 @@
-"""Replies that a language model could have given: every token among the likeliest after what precedes it."""
+"""Replies that a language model could have given: every token among the likeliest after what
+precedes it.
+"""
 
 from collections.abc import Sequence
 
@@ -16,24 +18,30 @@ REPLIES_AT_ONCE = 64  # read in one pass of the language model, whose logits are
 class Fluency:
     """What a fluent search keeps: replies whose every token lies within the language model's top_p.
 
-    In each place, all likelier tokens together must have less than top_p of the allowed tokens' probability (0 < top_p
-    <= 1), so the likeliest token is always fluent. How a reply ends does not matter. The language model reads the
-    prompt in its own frame. InputError if its tokens are not the reward model's, under the same ids.
+    In each place, all likelier tokens together must have less than top_p of the allowed tokens'
+    probability (0 < top_p <= 1), so the likeliest token is always fluent. How a reply ends does not
+    matter. The language model reads the prompt in its own frame. InputError if its tokens are not
+    the reward model's, under the same ids.
     """
 
     def __init__(
-        self, language_model: LanguageModel, model: RewardModel, prompt: str, allowed_ids: np.ndarray,
+        self,
+        language_model: LanguageModel,
+        model: RewardModel,
+        prompt: str,
+        allowed_ids: np.ndarray,
         top_p: float = 0.9,
-    ):  # fmt: skip
+    ):
         id_of, spoken = model.tokenizer.get_vocab(), language_model.tokenizer.get_vocab()
         if any(id_of.get(token) != i for token, i in spoken.items()):
             raise InputError(
-                f"{language_model.name} and {model.name} do not share a tokenizer; give the language model that "
-                f"{model.name} was made from"
+                f"{language_model.name} and {model.name} do not share a tokenizer; give the "
+                f"language model that {model.name} was made from"
             )
         self.language_model, self.top_p = language_model, top_p
         self.frame = language_model.encode(prompt)
-        ids = np.intersect1d(allowed_ids, list(spoken.values()))  # not the outputs that no token has
+        # not the outputs that no token has
+        ids = np.intersect1d(allowed_ids, list(spoken.values()))
         self.allowed = torch.as_tensor(ids, device=language_model.device)  # (allowed,)
 
     def __call__(self, replies: np.ndarray) -> np.ndarray:
@@ -43,8 +51,10 @@ class Fluency:
         ids = torch.as_tensor(np.array(replies), device=self.allowed.device)
         column = torch.searchsorted(self.allowed, ids).clamp(max=len(self.allowed) - 1)
         is_allowed = self.allowed[column] == ids
-        readable = torch.where(is_allowed, ids, self.allowed[0]).cpu().numpy()  # the others are refused, come what may
-        likelier = []  # the probability of all tokens likelier than the reply's own; faster than sorting them
+        # the others are refused, come what may
+        readable = torch.where(is_allowed, ids, self.allowed[0]).cpu().numpy()
+        # the probability of all tokens likelier than the reply's own; faster than sorting them
+        likelier = []
         for start in range(0, len(replies), REPLIES_AT_ONCE):
             part = slice(start, start + REPLIES_AT_ONCE)
             probabilities = self._probabilities(readable[part, :-1])  # (some, n, allowed)
@@ -53,13 +63,17 @@ class Fluency:
         return (is_allowed & self._is_inside(torch.cat(likelier))).all(1).cpu().numpy()
 
     def swaps(self, reply: Sequence[int], allowed_ids: np.ndarray) -> np.ndarray:
-        """Return whether each token is fluent in each place of the reply, given what precedes it, (n, allowed)."""
+        """Return whether each token is fluent in each place of the reply, given what precedes
+        it, (n, allowed).
+        """
         inside = self._inside(reply[:-1]).cpu().numpy()
         ids = self.allowed.cpu().numpy()
         return np.stack([np.isin(allowed_ids, ids[fluent]) for fluent in inside])
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[int, ...]:
-        """Return a reply of n tokens, each drawn uniformly from the tokens that are fluent after the earlier ones."""
+        """Return a reply of n tokens, each drawn uniformly from the tokens that are fluent after
+        the earlier ones.
+        """
         reply: list[int] = []
         for _ in range(n):
             fluent = self.allowed[self._inside(reply)[-1]]
@@ -67,8 +81,12 @@ class Fluency:
         return tuple(reply)
 
     def _inside(self, reply: Sequence[int]) -> Tensor:
-        """Return which tokens lie within top_p in each place of the reply, and after it, (n + 1, allowed) bool."""
-        probabilities, order = self._probabilities(np.array([reply]))[0].sort(dim=-1, descending=True)
+        """Return which tokens lie within top_p in each place of the reply, and after it, (n + 1,
+        allowed) bool.
+        """
+        probabilities, order = self._probabilities(np.array([reply]))[0].sort(
+            dim=-1, descending=True
+        )
         inside = self._is_inside(probabilities.cumsum(-1) - probabilities)
         return torch.zeros_like(inside).scatter_(-1, order, inside)
 
@@ -77,8 +95,14 @@ class Fluency:
 
     @torch.inference_mode()
     def _probabilities(self, replies: np.ndarray) -> Tensor:
-        """Return the allowed tokens' probabilities in each place and after it, (replies, n + 1, allowed) float32."""
-        ids = np.concatenate([np.tile(self.frame, (len(replies), 1)), replies], axis=1).astype(np.int64)
+        """Return the allowed tokens' probabilities in each place and after it, (replies, n + 1,
+        allowed) float32.
+        """
+        ids = np.concatenate([np.tile(self.frame, (len(replies), 1)), replies], axis=1).astype(
+            np.int64
+        )
         model, places = self.language_model.model, replies.shape[1] + 1
-        logits = model(torch.tensor(ids, device=self.language_model.device), logits_to_keep=places).logits
+        logits = model(
+            torch.tensor(ids, device=self.language_model.device), logits_to_keep=places
+        ).logits
         return logits[..., self.allowed].float().softmax(-1)

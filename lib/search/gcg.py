@@ -1,7 +1,8 @@
-"""Methods of search for the reply of n tokens that a reward model rewards most, or least (section 5).
+"""Methods of search for the reply of n tokens that a reward model rewards most, or least (section
+5).
 
-A method is a generator. It yields replies to score and is sent their values, or yields Gains and is sent these. It
-maximises the values of an Objective.
+A method is a generator. It yields replies to score and is sent their values, or yields Gains and is
+sent these. It maximises the values of an Objective.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -16,8 +17,10 @@ import torch
 
 from .objective import MOST_DRAWS, Objective, Reply, as_reply
 
-LONG = 8  # tokens from which swaps are drawn soon, and the best reply is altered when the search stalls
-LOOKED_AT = 512  # best swaps of a place that are put in order at once; hardly a step needs the others
+# tokens from which swaps are drawn soon, and the best reply is altered when the search stalls
+LONG = 8
+# best swaps of a place that are put in order at once; hardly a step needs the others
+LOOKED_AT = 512
 TRIED, TRIED_OF_LONG = 64, 16  # best swaps of each place that ours draws from
 GREEDY = 2  # steps of a long reply that take the best swaps of each place, before they are drawn
 DRAWS = 10  # of a step's swaps, until one satisfies the conditions
@@ -26,7 +29,9 @@ COMBINED = 6  # tokens of each position of a short reply that are combined, the 
 
 @dataclass(frozen=True)
 class Gains:
-    """A method's request for the gains of all swaps of a reply, (n, allowed): see Objective.gains."""
+    """A method's request for the gains of all swaps of a reply, (n, allowed): see
+    Objective.gains.
+    """
 
     reply: Reply
     centred: bool = True
@@ -44,22 +49,30 @@ class Settings:
     budget: int = 4096  # replies scored at most, the start and duplicates included
     width: int = 32  # replies per step
     top_k: int = 256  # GCG draws from so many best swaps per position
-    distance_weight: float = 0.5  # of a swap's distance against its gain; 1 gives both the same spread. Short replies
+    # of a swap's distance against its gain; 1 gives both the same spread. Short replies
+    distance_weight: float = 0.5
     patience: int = 6  # steps without a new best before a restart
-    momentum: float = 0.0  # share of the earlier steps in a step's gains; ours alone, until a restart
+    # share of the earlier steps in a step's gains; ours alone, until a restart
+    momentum: float = 0.0
     seed: int = 0
 
 
 def send(method: Proposals, answer: np.ndarray) -> np.ndarray | Gains | None:
-    """Return what the method asks for after it is sent this answer; None if it asks for nothing more."""
+    """Return what the method asks for after it is sent this answer; None if it asks for nothing
+    more.
+    """
     try:
         return method.send(answer)
     except StopIteration:
         return None
 
 
-def proposed_replies(method: Proposals, objective: Objective) -> Generator[np.ndarray, np.ndarray, None]:
-    """Yield what the method proposes, and be sent the values. The objective answers its requests for gains."""
+def proposed_replies(
+    method: Proposals, objective: Objective
+) -> Generator[np.ndarray, np.ndarray, None]:
+    """Yield what the method proposes, and be sent the values. The objective answers its requests
+    for gains.
+    """
     asked = next(method, None)
     while asked is not None:
         if isinstance(asked, Gains):
@@ -69,14 +82,21 @@ def proposed_replies(method: Proposals, objective: Objective) -> Generator[np.nd
         asked = send(method, answer)
 
 
-def gcg(objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
-    """Propose as published GCG does: random members of the top_k swaps of random positions. Move to the best one."""
+def gcg(
+    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+) -> Proposals:
+    """Propose as published GCG does: random members of the top_k swaps of random positions. Move
+    to the best one.
+    """
     reply = start
     while True:
         gains = yield Gains(reply)  # (n, allowed)
         if objective.fluency is not None:
             gains = np.where(objective.may_swap(reply), gains, -np.inf)
-        best, top_k = np.argsort(-gains, axis=1), np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1))
+        best, top_k = (
+            np.argsort(-gains, axis=1),
+            np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1)),
+        )
         if not top_k.any():
             return
         for _ in range(DRAWS):
@@ -94,13 +114,19 @@ def gcg(objective: Objective, start: Reply, value: float, settings: Settings, rn
 
 
 def faster_gcg(
-    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator,
+    objective: Objective,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
     wrong_sign: bool = False,
-) -> Proposals:  # fmt: skip
-    """Propose as Faster-GCG in the paper's published code: the best unvisited swaps. Move to the best one.
+) -> Proposals:
+    """Propose as Faster-GCG in the paper's published code: the best unvisited swaps. Move to the
+    best one.
 
-    Swaps are ordered by the gradient of (r - t)^2 plus 4.5 times the distance. Here t is 30 for optimal replies and -30
-    for pessimal ones, or 30 for both with the code's `wrong_sign`. The gradient is not centred by the current token.
+    Swaps are ordered by the gradient of (r - t)^2 plus 4.5 times the distance. Here t is 30 for
+    optimal replies and -30 for pessimal ones, or 30 for both with the code's `wrong_sign`. The
+    gradient is not centred by the current token.
     """
     reply, seen = start, {start}
     target = 30.0 if wrong_sign else 30.0 * objective.sign
@@ -108,7 +134,9 @@ def faster_gcg(
         slope = 2 * (objective.sign * value - target) * objective.sign  # of (r - t)^2 by the value
         gains = yield Gains(reply, centred=False)
         loss = slope * gains + 4.5 * objective.distances(reply)
-        parts = (np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1)))
+        parts = (
+            np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1))
+        )
         proposed = chain.from_iterable(_swaps(objective, reply, *part) for part in parts)
         replies = objective.take(proposed, seen, settings.width)
         if not len(replies):
@@ -117,8 +145,12 @@ def faster_gcg(
         reply, value = as_reply(replies[values.argmax()]), float(values.max())
 
 
-def _swaps(objective: Objective, reply: Reply, positions: np.ndarray, columns: np.ndarray) -> Iterator[Reply]:
-    """Yield the reply with one token swapped: at each position in turn, for the allowed token of that column."""
+def _swaps(
+    objective: Objective, reply: Reply, positions: np.ndarray, columns: np.ndarray
+) -> Iterator[Reply]:
+    """Yield the reply with one token swapped: at each position in turn, for the allowed token of
+    that column.
+    """
     may, allowed = objective.may_swap(reply), objective.allowed
     for position, column in zip(positions, columns, strict=True):
         if may[position, column]:
@@ -126,24 +158,31 @@ def _swaps(objective: Objective, reply: Reply, positions: np.ndarray, columns: n
 
 
 def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
-    """Return the columns of the `most` lowest losses of each row, lowest first; much faster than sorting all."""
+    """Return the columns of the `most` lowest losses of each row, lowest first; much faster than
+    sorting all.
+    """
     if most >= losses.shape[1]:
         return np.argsort(losses, axis=1, kind="stable")
     return torch.topk(torch.from_numpy(losses), most, dim=1, largest=False).indices.numpy()
 
 
 def _lowest_first(losses: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the columns of each row, lowest loss first, in two parts; the second is ordered only if it is asked for."""
+    """Yield the columns of each row, lowest loss first, in two parts; the second is ordered only
+    if it is asked for.
+    """
     first = _lowest(losses, LOOKED_AT)
     yield first
     if losses.shape[1] > LOOKED_AT:
         rest = losses.copy()
-        np.put_along_axis(rest, first, -np.inf, axis=1)  # so that they come first again, and are left out
+        # so that they come first again, and are left out
+        np.put_along_axis(rest, first, -np.inf, axis=1)
         yield _lowest(rest, rest.shape[1])[:, LOOKED_AT:]
 
 
 class TokensSoFar:
-    """The tokens that were scored at every position, each with the value of the best reply that had it there."""
+    """The tokens that were scored at every position, each with the value of the best reply that
+    had it there.
+    """
 
     def __init__(self, start: Reply, value: float):
         self.best_with = [{token: value} for token in start]  # one dictionary for every position
@@ -155,8 +194,15 @@ class TokensSoFar:
                 best_with[token] = max(value, best_with.get(token, -np.inf))
 
     def combinations(self) -> Iterator[Reply]:
-        """Yield every reply made of the COMBINED best tokens of each position; the last position changes fastest."""
-        return product(*(nlargest(COMBINED, best_with, key=best_with.__getitem__) for best_with in self.best_with))
+        """Yield every reply made of the COMBINED best tokens of each position; the last position
+        changes fastest.
+        """
+        return product(
+            *(
+                nlargest(COMBINED, best_with, key=best_with.__getitem__)
+                for best_with in self.best_with
+            )
+        )
 
 
 def round_robin(
@@ -164,11 +210,13 @@ def round_robin(
 ) -> Proposals:
     """Propose by our method: the best unvisited swaps of each position in turn, with restarts.
 
-    After a step without a new best, swaps are drawn at random from each position's TRIED best, as the next ones in turn
-    resemble those that have just failed. A quarter of a step's replies combine what scored well. No reply is scored
-    twice. After `patience` steps without a new best, a short reply starts over from a random one. A reply of LONG
-    tokens or more draws all swaps after GREEDY steps, and starts over from the best so far with one or two new tokens.
-    With momentum, the gains of a step are averaged with those of the steps before it (as in MAC; Zhang and Wei 2024).
+    After a step without a new best, swaps are drawn at random from each position's TRIED best, as
+    the next ones in turn resemble those that have just failed. A quarter of a step's replies
+    combine what scored well. No reply is scored twice. After `patience` steps without a new best, a
+    short reply starts over from a random one. A reply of LONG tokens or more draws all swaps after
+    GREEDY steps, and starts over from the best so far with one or two new tokens. With momentum,
+    the gains of a step are averaged with those of the steps before it (as in MAC; Zhang and Wei
+    2024).
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
@@ -176,7 +224,11 @@ def round_robin(
     tokens = TokensSoFar(start, value)
     for step in count():
         gains = yield Gains(reply)
-        averaged = gains if averaged is None else settings.momentum * averaged + (1 - settings.momentum) * gains
+        averaged = (
+            gains
+            if averaged is None
+            else settings.momentum * averaged + (1 - settings.momentum) * gains
+        )
         is_random = stale or len(start) >= LONG and step >= GREEDY
         proposed = _promising(objective, reply, averaged, settings, rng if is_random else None)
         replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
@@ -194,10 +246,16 @@ def round_robin(
 
 
 def _step(
-    objective: Objective, reply: Reply, proposed: Iterator[Reply], seen: set[Reply], tokens: TokensSoFar,
+    objective: Objective,
+    reply: Reply,
+    proposed: Iterator[Reply],
+    seen: set[Reply],
+    tokens: TokensSoFar,
     settings: Settings,
-) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:  # fmt: skip
-    """Propose swaps of the reply, then combinations; return them all and their values, none if no swap is left."""
+) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Propose swaps of the reply, then combinations; return them all and their values, none if
+    no swap is left.
+    """
     combined = settings.width // 4
     replies = objective.take(proposed, seen, settings.width - combined)
     if not len(replies):
@@ -213,13 +271,18 @@ def _step(
 
 
 def _promising(
-    objective: Objective, reply: Reply, gains: np.ndarray, settings: Settings, rng: np.random.Generator | None
+    objective: Objective,
+    reply: Reply,
+    gains: np.ndarray,
+    settings: Settings,
+    rng: np.random.Generator | None,
 ) -> Iterator[Reply]:
-    """Yield swaps of the reply: the best of every position, then the second best of every position, and so on.
+    """Yield swaps of the reply: the best of every position, then the second best of every position,
+    and so on.
 
-    gains: of every swap, (n, allowed).
-    Far swaps are predicted worst, so the distance, in the gains' spread, counts against a gain. If `rng` is given, some
-    of the best of every position come first, in random order.
+    gains: of every swap, (n, allowed). Far swaps are predicted worst, so the distance, in the
+    gains' spread, counts against a gain. If `rng` is given, some of the best of every position come
+    first, in random order.
     """
     is_long, losses = len(reply) >= LONG, -gains
     if not is_long:
@@ -231,7 +294,9 @@ def _promising(
         order = rng.permutation(tried.size)
         yield from _swaps(objective, reply, order // tried.shape[1], tried.ravel()[order])
     for order in _lowest_first(losses):
-        yield from _swaps(objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel())
+        yield from _swaps(
+            objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel()
+        )
 
 
 def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[Reply]:
@@ -247,7 +312,9 @@ def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[R
 
 
 def _afresh(objective: Objective, best: Reply, rng: np.random.Generator) -> Iterator[Reply]:
-    """Yield random replies, or if long and not fluent, the best reply with one or two tokens drawn anew."""
+    """Yield random replies, or if long and not fluent, the best reply with one or two tokens
+    drawn anew.
+    """
     if len(best) < LONG or objective.fluency is not None:  # mixing two fluent replies gives none
         yield from objective.draws(len(best), rng)
         return
@@ -267,8 +334,12 @@ def random_search(
         yield replies
 
 
-def sweeps(objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
-    """Propose every swap of one position after another, on to the best; a random reply when none improves."""
+def sweeps(
+    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+) -> Proposals:
+    """Propose every swap of one position after another, on to the best; a random reply when none
+    improves.
+    """
     reply, unimproved, position = start, 0, 0
     while True:
         replies = objective.all_swaps(reply, position)

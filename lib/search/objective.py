@@ -20,15 +20,16 @@ REPLY_MODES = ("text", "ids")
 ALLOWED = ("all", "no specials", "printable")
 PATIENCE_WITH_CONDITIONS = 100  # rounds of proposals in which conditions may turn some down
 MOST_DRAWS = 10_000  # of random replies, until enough satisfy the conditions
-PER_SURVIVOR = 4  # proposals looked at together for every reply wanted: about so many do not survive as text
+# proposals looked at together for every reply wanted: about so many do not survive as text
+PER_SURVIVOR = 4
 Reply = tuple[int, ...]
 
 
 def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     """Return the token ids that a reply may hold, (allowed,) ascending.
 
-    "no specials" leaves out control and added tokens, and "printable" also other texts that do not show. InputError for
-    another name than ALLOWED, or if fewer than two tokens are left.
+    "no specials" leaves out control and added tokens, and "printable" also other texts that do not
+    show. InputError for another name than ALLOWED, or if fewer than two tokens are left.
     """
     if which not in ALLOWED:
         raise InputError(f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}")
@@ -42,15 +43,20 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
         tokens = tokens[[t.isprintable() and t.strip() != "" and "\ufffd" not in t for t in texts]]
     ids = tokens["token_id"].to_numpy()
     if len(ids) < 2:
-        raise InputError(f"{model.name}: only {len(ids)} tokens are '{which}'; allow more of the vocabulary, as 'all'")
+        raise InputError(
+            f"{model.name}: only {len(ids)} tokens are '{which}'; allow more of the vocabulary, as "
+            "'all'"
+        )
     return ids
 
 
 class Objective:
-    """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward ("pessimal").
+    """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward
+    ("pessimal").
 
     - allowed_ids: the ids that a swap may bring in, see the function of this name
-    - reply_mode "text": only replies whose ids come back when the conversation is written out and read again
+    - reply_mode "text": only replies whose ids come back when the conversation is written out and
+      read again
     - reply_mode "ids": everything that a program could feed to the model
     - fluency: only replies that a language model could have given, see lib/search/fluency.py
 
@@ -58,19 +64,37 @@ class Objective:
     """
 
     def __init__(
-        self, model: RewardModel, prompt: str, direction: str, allowed_ids: Sequence[int] | np.ndarray,
-        fluency: Fluency | None = None, reply_mode: str = "text",
-    ):  # fmt: skip
+        self,
+        model: RewardModel,
+        prompt: str,
+        direction: str,
+        allowed_ids: Sequence[int] | np.ndarray,
+        fluency: Fluency | None = None,
+        reply_mode: str = "text",
+    ):
         if direction not in DIRECTIONS:
             raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
         if reply_mode not in REPLY_MODES:
             raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
-        self.model, self.prompt, self.direction, self.sign = model, prompt, direction, DIRECTIONS[direction]
+        self.model, self.prompt, self.direction, self.sign = (
+            model,
+            prompt,
+            direction,
+            DIRECTIONS[direction],
+        )
         self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
-        if unknown := sorted(set(self.allowed.tolist()) - set(model.tokenizer.get_vocab().values())):
-            raise InputError(f"{model.name} has no token {unknown[0]}; allow ids of its vocabulary, or 'printable'")
+        if unknown := sorted(
+            set(self.allowed.tolist()) - set(model.tokenizer.get_vocab().values())
+        ):
+            raise InputError(
+                f"{model.name} has no token {unknown[0]}; allow ids of its vocabulary, or "
+                "'printable'"
+            )
         if len(self.allowed) < 2:
-            raise InputError(f"a search needs two allowed tokens or more, not {len(self.allowed)}; allow 'printable'")
+            raise InputError(
+                f"a search needs two allowed tokens or more, not {len(self.allowed)}; allow "
+                "'printable'"
+            )
         self.fluency, self.reply_mode = fluency, reply_mode
         survives = self.round_trip if reply_mode == "text" else None
         self.conditions: list[Callable[[np.ndarray], np.ndarray]] = [
@@ -87,37 +111,50 @@ class Objective:
         return self.checked(replies, self.scorer(self.with_closing(replies)))
 
     def with_closing(self, replies: np.ndarray) -> np.ndarray:
-        """Return what the model reads after the prompt for replies of one length, (replies, n and closing) ids."""
+        """Return what the model reads after the prompt for replies of one length, (replies, n
+        and closing) ids.
+        """
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
         return np.concatenate([replies, closing], axis=1)
 
     def checked(self, replies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Return the values of these replies, (replies,) float32; InputError for a reward that is not finite."""
+        """Return the values of these replies, (replies,) float32; InputError for a reward that
+        is not finite.
+        """
         values = self.sign * rewards
         if not np.isfinite(values).all():
             reply = replies[~np.isfinite(values)][0].tolist()
-            raise InputError(f"the reward of the reply {reply} is not finite; load the model with dtype='float32'")
+            raise InputError(
+                f"the reward of the reply {reply} is not finite; load the model with "
+                "dtype='float32'"
+            )
         return values
 
     def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
-        """Return the first-order change of the value for every swap of one token, (n, allowed); staying brings 0.
+        """Return the first-order change of the value for every swap of one token, (n, allowed);
+        staying brings 0.
 
-        grad . (e_v - e_current), with the embeddings as the model's embedding module gives them. centred=False leaves
-        e_current out, which shifts all swaps of a position alike.
+        grad . (e_v - e_current), with the embeddings as the model's embedding module gives them.
+        centred=False leaves e_current out, which shifts all swaps of a position alike.
         """
         return self.gains_along(reply, self.scorer.gradient((*reply, *self.closing)), centred)
 
     def gains_along(self, reply: Reply, gradient: torch.Tensor, centred: bool = True) -> np.ndarray:
-        """Return the gains of a reply, (n, allowed), from the gradient of its reward, (n and closing, d)."""
+        """Return the gains of a reply, (n, allowed), from the gradient of its reward, (n and
+        closing, d).
+        """
         self.gradients += 1
-        gradient, table = self.sign * gradient[: len(reply)], self.embeddings  # (n, d), (allowed, d)
+        # (n, d), (allowed, d)
+        gradient, table = self.sign * gradient[: len(reply)], self.embeddings
         gains = (gradient.to(table.dtype) @ table.T).float()
         if centred:
             gains -= (gradient * self._embed(list(reply)).float()).sum(1, keepdim=True)
         return gains.cpu().numpy()
 
     def reversed(self) -> "Objective":
-        """Return the objective of the other direction. The two share what the model read and what was looked up."""
+        """Return the objective of the other direction. The two share what the model read and
+        what was looked up.
+        """
         _ = self.embeddings, self.round_trip  # looked up before the copy is made, and so only once
         other = copy.copy(self)
         other.direction = next(direction for direction in DIRECTIONS if direction != self.direction)
@@ -125,13 +162,21 @@ class Objective:
         return other
 
     def distances(self, reply: Reply) -> np.ndarray:
-        """Return the Euclidean distance of every allowed token's embedding from those of the reply, (n, allowed)."""
+        """Return the Euclidean distance of every allowed token's embedding from those of the
+        reply, (n, allowed).
+        """
         return np.stack([self.distance_to(token) for token in reply])
 
     def _distance_to(self, token: int) -> np.ndarray:
         # Without the matrix product, whose rounding would put a token at some distance from itself.
         without = "donot_use_mm_for_euclid_dist"
-        return torch.cdist(self._embed([token]).float(), self.embeddings.float(), compute_mode=without)[0].cpu().numpy()
+        return (
+            torch.cdist(
+                self._embed([token]).float(), self.embeddings.float(), compute_mode=without
+            )[0]
+            .cpu()
+            .numpy()
+        )
 
     @cached_property
     def embeddings(self) -> torch.Tensor:
@@ -140,7 +185,9 @@ class Objective:
 
     def _embed(self, ids: list[int]) -> torch.Tensor:
         with torch.no_grad():
-            return self.model.backbone.get_input_embeddings()(torch.tensor(ids, device=self.model.device))
+            return self.model.backbone.get_input_embeddings()(
+                torch.tensor(ids, device=self.model.device)
+            )
 
     def satisfied(self, replies: np.ndarray) -> np.ndarray:
         """Return whether each reply satisfies every condition, (replies,) bool."""
@@ -150,18 +197,24 @@ class Objective:
         return satisfied
 
     def may_survive(self, replies: np.ndarray) -> np.ndarray:
-        """Return whether each reply may survive as text by what is known of its neighbours, (replies,) bool."""
+        """Return whether each reply may survive as text by what is known of its neighbours,
+        (replies,) bool.
+        """
         return self.round_trip.neighbours(replies)
 
     def all_swaps(self, reply: Reply, position: int) -> np.ndarray:
-        """Return the reply with every other allowed token at this position that satisfies conditions, (replies, n)."""
+        """Return the reply with every other allowed token at this position that satisfies
+        conditions, (replies, n).
+        """
         others = self.allowed[self.may_swap(reply)[position]]
         replies = np.tile(reply, (len(others), 1))
         replies[:, position] = others
         return replies[self.satisfied(replies)]
 
     def may_swap(self, reply: Reply) -> np.ndarray:
-        """Return which swaps change a token, and to a fluent one if fluency is given, (n, allowed) bool."""
+        """Return which swaps change a token, and to a fluent one if fluency is given, (n,
+        allowed) bool.
+        """
         moves = self.allowed != np.array(reply)[:, None]
         return moves if self.fluency is None else moves & self.fluency.swaps(reply, self.allowed)
 
@@ -174,15 +227,19 @@ class Objective:
         return as_reply(rng.choice(self.allowed, size=n))
 
     def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
-        """Yield random replies, a limited number, as few may be left to find; fluent ones take long to draw."""
+        """Yield random replies, a limited number, as few may be left to find; fluent ones take
+        long to draw.
+        """
         for _ in range(100 if self.fluency else MOST_DRAWS):
             if reply := self.draw(n, rng):
                 yield reply
 
     def take(self, proposed: Iterator[Reply], seen: set[Reply], width: int) -> np.ndarray:
-        """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to width, n) ids.
+        """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to
+        width, n) ids.
 
-        All that were turned down are seen from then on. There are fewer if hardly a proposal is left that satisfies.
+        All that were turned down are seen from then on. There are fewer if hardly a proposal is
+        left that satisfies.
         """
         taken: list[list[int]] = []
         at_once = PER_SURVIVOR if self.reply_mode == "text" and not self.fluency else 1
@@ -205,11 +262,14 @@ class Objective:
         return RoundTrip(self.model, self.prompt)
 
     def reward_of_text(self, text: str) -> float:
-        """Return the reward of a text as the reply, put through the chat template as a person's would be."""
+        """Return the reward of a text as the reply, put through the chat template as a person's
+        would be.
+        """
         (ids,), prefix = self.round_trip.inputs_of([text]), self.scorer.inputs.prefix_ids
         if ids[: len(prefix)] == prefix and len(ids) > len(prefix):
             return float(self.scorer([ids[len(prefix) :]])[0])
-        return float(engine.score_replies(self.model, self.prompt, [text])[0])  # it merges with the prompt's end
+        # it merges with the prompt's end
+        return float(engine.score_replies(self.model, self.prompt, [text])[0])
 
 
 def as_reply(ids: np.ndarray) -> Reply:
@@ -217,13 +277,18 @@ def as_reply(ids: np.ndarray) -> Reply:
     return tuple(ids.tolist())
 
 
-# --- several searches at once -------------------------------------------------------------------------------------
+# --- several searches at once
+# -------------------------------------------------------------------------------------
 
 
-def values_together(objectives: Sequence[Objective], replies: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the values of each objective's replies, (replies,) float32 each, as from Objective.values.
+def values_together(
+    objectives: Sequence[Objective], replies: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Return the values of each objective's replies, (replies,) float32 each, as from
+    Objective.values.
 
-    Replies of one length to a prompt that objectives share (Objective.reversed) go through the model together.
+    Replies of one length to a prompt that objectives share (Objective.reversed) go through the
+    model together.
     """
     values = [np.empty(0, dtype=np.float32)] * len(objectives)
     for group in _read_alike(objectives, [part.shape[1] for part in replies]):
@@ -243,7 +308,8 @@ def gains_together(
 ) -> list[np.ndarray]:
     """Return the gains of each objective's reply, (n, allowed) each, as from Objective.gains.
 
-    Replies of one length to a prompt that objectives share go through the model together, forward and backward.
+    Replies of one length to a prompt that objectives share go through the model together, forward
+    and backward.
     """
     gains = [np.empty((0, 0), dtype=np.float32)] * len(objectives)
     for group in _read_alike(objectives, list(map(len, replies))):
@@ -258,7 +324,9 @@ def gains_together(
 
 
 def _read_alike(objectives: Sequence[Objective], lengths: Sequence[int]) -> list[list[int]]:
-    """Return the numbers of the objectives in groups whose replies have one length and follow one read prompt."""
+    """Return the numbers of the objectives in groups whose replies have one length and follow
+    one read prompt.
+    """
     groups: dict[tuple[int, int], list[int]] = {}
     for number, (objective, length) in enumerate(zip(objectives, lengths, strict=True)):
         groups.setdefault((id(objective.scorer), length), []).append(number)

@@ -18,15 +18,20 @@ from .objective import DIRECTIONS, Objective, Reply, as_reply, gains_together, v
 TRACES = ROOT / "data" / "cache" / "searches"
 
 
-def starts(objective: Objective, n: int, *, sentence: str = "", randoms: int = 2, seed: int = 0) -> dict[str, Reply]:
-    """Return replies of n tokens to start from, by name. A reply with a token that is not allowed is left out.
+def starts(
+    objective: Objective, n: int, *, sentence: str = "", randoms: int = 2, seed: int = 0
+) -> dict[str, Reply]:
+    """Return replies of n tokens to start from, by name. A reply with a token that is not allowed
+    is left out.
 
     - `x x x`: the paper's start, n times x
     - `sentence`: the ids of that text that are allowed, of any number
     - `random 1` and on: drawn with the seed
     """
     rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
-    xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
+    xs, written = objective.model.tokenizer(
+        [" ".join("x" * n), sentence], add_special_tokens=False
+    )["input_ids"]
     replies: dict[str, Reply] = {
         "x x x": tuple(xs[:n]),
         "sentence": tuple(i for i in written if i in allowed),
@@ -41,9 +46,11 @@ def starts(objective: Objective, n: int, *, sentence: str = "", randoms: int = 2
 
 
 class Trace:
-    """What a search scored: the number of evaluations, the best reply so far, and every improvement.
+    """What a search scored: the number of evaluations, the best reply so far, and every
+    improvement.
 
-    With a path, it is also written there, each row with a checksum; a search that is started again reads what is whole.
+    With a path, it is also written there, each row with a checksum; a search that is started again
+    reads what is whole.
     """
 
     def __init__(self, objective: Objective, length: int, path: Path | None = None):
@@ -58,14 +65,21 @@ class Trace:
             rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
             whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
             if len(whole) < len(rows):
-                print(f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are scored again")
+                print(
+                    f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are "
+                    "scored again"
+                )
             if whole.nbytes < len(content):  # a killed run may also leave half a row
                 with replacing(path) as part:
                     part.write_bytes(whole.tobytes())
-            self.value_of = dict(zip(map(as_reply, whole["ids"]), whole["value"].tolist(), strict=True))
+            self.value_of = dict(
+                zip(map(as_reply, whole["ids"]), whole["value"].tolist(), strict=True)
+            )
 
     def score(self, replies: np.ndarray) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the values of the replies, (replies,) float32. Yield those not scored before, to be sent theirs."""
+        """Return the values of the replies, (replies,) float32. Yield those not scored before,
+        to be sent theirs.
+        """
         keys = list(map(as_reply, replies))
         if new := [reply for reply in dict.fromkeys(keys) if reply not in self.value_of]:
             values_of_new = yield np.array(new)
@@ -115,46 +129,71 @@ class SearchResult:
 
 
 def search(
-    objective: Objective, start: Sequence[int] | np.ndarray, settings: Settings | None = None, *,
-    goal: float | None = None, certify: bool = False, traces: Path | None = None,
-) -> SearchResult:  # fmt: skip
-    """Return the best reply that a search finds within its budget. It has as many tokens as the start.
+    objective: Objective,
+    start: Sequence[int] | np.ndarray,
+    settings: Settings | None = None,
+    *,
+    goal: float | None = None,
+    certify: bool = False,
+    traces: Path | None = None,
+) -> SearchResult:
+    """Return the best reply that a search finds within its budget. It has as many tokens as the
+    start.
 
     - goal: a reward at which to stop
-    - certify: at the end, beyond the budget, score every swap of one token, and repeat this until none improves
+    - certify: at the end, beyond the budget, score every swap of one token, and repeat this until
+      none improves
     - traces: a folder that keeps what was scored, for a search that is started again
 
     InputError for an unknown method, and for a start that is empty or not allowed.
     """
     settings = settings or Settings()
-    return search_together([objective], [start], [settings], goal=goal, certify=certify, traces=traces)[0]
+    return search_together(
+        [objective], [start], [settings], goal=goal, certify=certify, traces=traces
+    )[0]
 
 
 def search_both_ways(
-    objective: Objective, starts: Mapping[str, Sequence[int]], settings: Settings | None = None, *,
-    certify: bool = False, traces: Path | None = None,
-) -> dict[tuple[str, str], SearchResult]:  # fmt: skip
-    """Return the result of a search in either direction from every start, by (direction, name of the start).
+    objective: Objective,
+    starts: Mapping[str, Sequence[int]],
+    settings: Settings | None = None,
+    *,
+    certify: bool = False,
+    traces: Path | None = None,
+) -> dict[tuple[str, str], SearchResult]:
+    """Return the result of a search in either direction from every start, by (direction, name of
+    the start).
 
-    Starts of one length take their steps together, see search_together. For the other arguments see search.
+    Starts of one length take their steps together, see search_together. For the other arguments see
+    search.
     """
     objectives = {each.direction: each for each in (objective, objective.reversed())}
     keys = [(direction, name) for direction in DIRECTIONS for name in starts]
     results = search_together(
-        [objectives[direction] for direction, _ in keys], [starts[name] for _, name in keys],
-        [settings or Settings()] * len(keys), certify=certify, traces=traces,
-    )  # fmt: skip
+        [objectives[direction] for direction, _ in keys],
+        [starts[name] for _, name in keys],
+        [settings or Settings()] * len(keys),
+        certify=certify,
+        traces=traces,
+    )
     return dict(zip(keys, results, strict=True))
 
 
 def search_together(
-    objectives: Sequence[Objective], starts: Sequence[Sequence[int] | np.ndarray], settings: Sequence[Settings], *,
-    goal: float | None = None, certify: bool = False, traces: Path | None = None,
-) -> list[SearchResult]:  # fmt: skip
-    """Return what search returns for each objective with its start and settings. The searches take turns in step.
+    objectives: Sequence[Objective],
+    starts: Sequence[Sequence[int] | np.ndarray],
+    settings: Sequence[Settings],
+    *,
+    goal: float | None = None,
+    certify: bool = False,
+    traces: Path | None = None,
+) -> list[SearchResult]:
+    """Return what search returns for each objective with its start and settings. The searches take
+    turns in step.
 
-    What they ask about replies of one length to a prompt that objectives share (Objective.reversed) is read in one
-    pass, forward, and backward for gradients. A GPU needs about as long for the steps of eight searches as of one.
+    What they ask about replies of one length to a prompt that objectives share (Objective.reversed)
+    is read in one pass, forward, and backward for gradients. A GPU needs about as long for the
+    steps of eight searches as of one.
     """
     searches = [
         _searching(objective, tuple(int(i) for i in start), how, goal, certify, traces)
@@ -173,12 +212,23 @@ def search_together(
     for number in range(len(searches)):
         proceed(number, None)
     while asked:
-        # Gains come first, so that all searches then wait for values, of which more are read at once
+        # Gains come first, so that all searches then wait for values, of which more are read at
+        # once
         if gains := {number: each for number, each in asked.items() if isinstance(each, Gains)}:
-            replies, centred = zip(*((each.reply, each.centred) for each in gains.values()), strict=True)
-            answers = dict(zip(gains, gains_together([objectives[i] for i in gains], replies, centred), strict=True))
+            replies, centred = zip(
+                *((each.reply, each.centred) for each in gains.values()), strict=True
+            )
+            answers = dict(
+                zip(
+                    gains,
+                    gains_together([objectives[i] for i in gains], replies, centred),
+                    strict=True,
+                )
+            )
         else:
-            proposed = {number: each for number, each in asked.items() if isinstance(each, np.ndarray)}
+            proposed = {
+                number: each for number, each in asked.items() if isinstance(each, np.ndarray)
+            }
             values = values_together([objectives[i] for i in proposed], list(proposed.values()))
             answers = dict(zip(proposed, values, strict=True))
         for number, answer in answers.items():
@@ -187,15 +237,31 @@ def search_together(
 
 
 def _searching(
-    objective: Objective, start: Reply, settings: Settings, goal: float | None, certify: bool, traces: Path | None
+    objective: Objective,
+    start: Reply,
+    settings: Settings,
+    goal: float | None,
+    certify: bool,
+    traces: Path | None,
 ) -> Generator[np.ndarray | Gains, np.ndarray, SearchResult]:
-    """Return the result of a search. Yield the replies and gains that it asks for, to be sent values and gains."""
+    """Return the result of a search. Yield the replies and gains that it asks for, to be sent
+    values and gains.
+    """
     _check(objective, start, settings)
-    trace, gradients = Trace(objective, len(start), traces and traces / _trace_name(objective, start, settings)), 0
+    trace, gradients = (
+        Trace(objective, len(start), traces and traces / _trace_name(objective, start, settings)),
+        0,
+    )
     value = float((yield from trace.score(np.array([start])))[0])
-    method = METHODS[settings.method](objective, start, value, settings, np.random.default_rng(settings.seed))
+    method = METHODS[settings.method](
+        objective, start, value, settings, np.random.default_rng(settings.seed)
+    )
     wanted, asked = np.inf if goal is None else objective.sign * goal, next(method, None)
-    while asked is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < wanted:
+    while (
+        asked is not None
+        and (left := settings.budget - trace.evaluations) > 0
+        and trace.best[1] < wanted
+    ):
         if isinstance(asked, Gains):
             gradients += 1
             asked = send(method, (yield asked))
@@ -208,11 +274,19 @@ def _searching(
     ids, best = trace.best
     text, *tokens = texts_of(objective.model, [ids, *((token_id,) for token_id in ids)])
     return SearchResult(
-        direction=objective.direction, ids=ids, text=text, tokens=tuple(tokens), reward=objective.sign * best,
-        reward_of_text=objective.reward_of_text(text), survives=bool(objective.round_trip(np.array([ids]))[0]),
-        evaluations=searched, gradients=gradients, swept=trace.evaluations - searched,
-        start_reward=objective.sign * value, trace=tuple(trace.improvements),
-    )  # fmt: skip
+        direction=objective.direction,
+        ids=ids,
+        text=text,
+        tokens=tuple(tokens),
+        reward=objective.sign * best,
+        reward_of_text=objective.reward_of_text(text),
+        survives=bool(objective.round_trip(np.array([ids]))[0]),
+        evaluations=searched,
+        gradients=gradients,
+        swept=trace.evaluations - searched,
+        start_reward=objective.sign * value,
+        trace=tuple(trace.improvements),
+    )
 
 
 def _check(objective: Objective, start: Reply, settings: Settings) -> None:
@@ -224,22 +298,43 @@ def _check(objective: Objective, start: Reply, settings: Settings) -> None:
     if not start:
         raise InputError("the start is empty; give as many token ids as the reply should have")
     if outside := sorted(set(start) - set(objective.allowed.tolist())):
-        raise InputError(f"the start holds token ids that are not allowed ({outside[0]}); give another, or allow 'all'")
+        raise InputError(
+            f"the start holds token ids that are not allowed ({outside[0]}); give another, or "
+            "allow 'all'"
+        )
     if not objective.satisfied(np.array([start]))[0]:
-        raise InputError("the start itself is no reply that the search would keep; give another, or allow 'printable'")
+        raise InputError(
+            "the start itself is no reply that the search would keep; give another, or allow "
+            "'printable'"
+        )
 
 
 def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
     """Return a file's name for a search: the same for the same values of replies of one length."""
-    model, around = objective.model, objective.scorer.inputs.conversation  # which a template of one's own changes
-    what: list = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, model.read_at]
+    # which a template of one's own changes
+    model, around = objective.model, objective.scorer.inputs.conversation
+    what: list = [
+        model.hub_id,
+        model.revision,
+        model.head_name,
+        model.dtype,
+        model.attention,
+        model.read_at,
+    ]
     what += [around.prefix_ids, around.closing_ids, io.versions()]
-    what += [objective.prompt, objective.direction, objective.allowed.tolist(), start, asdict(settings)]
+    what += [
+        objective.prompt,
+        objective.direction,
+        objective.allowed.tolist(),
+        start,
+        asdict(settings),
+    ]
     return f"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}.trace"
 
 
 def _sweep(objective: Objective, trace: Trace) -> Generator[np.ndarray, np.ndarray, None]:
-    """Score all swaps of one token of the best reply, on to the best, until a whole round improves nothing.
+    """Score all swaps of one token of the best reply, on to the best, until a whole round improves
+    nothing.
 
     Yield the swaps, to be sent their values.
     """

@@ -1,7 +1,8 @@
-"""The kinds of charts that several sections draw: forest plots and heat maps, and names beside points.
+"""The kinds of charts that several sections draw: forest plots and heat maps, and names beside
+points.
 
-A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes, so that a section can arrange
-its panels.
+A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes, so that a
+section can arrange its panels.
 """
 
 import itertools
@@ -19,9 +20,16 @@ from .figures import DENSE_TITLE, GREY, SIDES, Chart, model_label, new_chart, st
 
 
 def row_of_panels(
-    names: Sequence[str], *, height: float, title: str, width: float = 4.3, margin: float = 0.0, **share
+    names: Sequence[str],
+    *,
+    height: float,
+    title: str,
+    width: float = 4.3,
+    margin: float = 0.0,
+    **share,
 ) -> tuple[Chart, np.ndarray]:
-    """Return a chart with a panel per name side by side, each of this width in inches, and the panels' axes.
+    """Return a chart with a panel per name side by side, each of this width in inches, and the
+    panels' axes.
 
     margin: inches for labels at the left; share: options of `Figure.subplots`, such as sharex=True
     """
@@ -32,7 +40,8 @@ def row_of_panels(
     return figure, panels
 
 
-# --- forest plots -------------------------------------------------------------------------------------------------
+# --- forest plots
+# -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,20 +56,34 @@ class Mark:
 
 
 SIGNS = {sign: Mark(colour) for sign, colour in SIDES.items()}
-# Marks of values that are no sign: told apart by shape and lightness, since hue is kept for signs and model families.
+# Marks of values that are no sign: told apart by shape and lightness, since hue is kept for signs
+# and model families.
 MARKS = (Mark(), Mark(GREY, "s"), Mark(face="white", shape="D"))
 
 
-def intervals(axes: Axes, estimate, ci_low, ci_high, heights, mark: Mark = MARKS[0], name: str = "") -> None:
-    """Draw estimates as points over horizontal lines from ci_low to ci_high. `name`: their entry in the legend."""
+def intervals(
+    axes: Axes, estimate, ci_low, ci_high, heights, mark: Mark = MARKS[0], name: str = ""
+) -> None:
+    """Draw estimates as points over horizontal lines from ci_low to ci_high. `name`: their entry
+    in the legend.
+    """
     axes.hlines(heights, ci_low, ci_high, color=mark.colour, linewidth=mark.width)
-    axes.plot(estimate, heights, mark.shape, color=mark.colour, markerfacecolor=mark.face or mark.colour,
-              markersize=mark.size, label=name or None)  # fmt: skip
+    axes.plot(
+        estimate,
+        heights,
+        mark.shape,
+        color=mark.colour,
+        markerfacecolor=mark.face or mark.colour,
+        markersize=mark.size,
+        label=name or None,
+    )
 
 
 def name_rows(axes: Axes, names: Sequence[str], are_models: bool = True) -> None:
     """Write a name beside each row of a forest plot; the first row is on top, at height 0."""
-    axes.set_yticks(range(len(names)), [model_label(name) if are_models else name for name in names])
+    axes.set_yticks(
+        range(len(names)), [model_label(name) if are_models else name for name in names]
+    )
     axes.set_ylim(len(names) - 0.5, -0.5)
 
 
@@ -76,88 +99,153 @@ class Forest:
     null: float = 0.0  # the value that means no effect, drawn as a line
     heading: str = "prompt: {}"
     width: float = 4.3  # of a panel, in inches
-    reach: float | None = None  # how far marks of a row lie from its middle; None chooses it by their number
+    # how far marks of a row lie from its middle; None chooses it by their number
+    reach: float | None = None
 
 
 @styled
 def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str) -> Chart:
-    """Return a forest plot: estimates of one unit with their 95% intervals, in the order of the table."""
+    """Return a forest plot: estimates of one unit with their 95% intervals, in the order of the
+    table.
+    """
     rows, panels = (list(table[column].unique()) for column in (forest.rows, forest.panels))
     values = list(table[forest.marks].unique()) if forest.marks else [""]
     marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
-    reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)  # more marks in a row take more of its height
+    # more marks in a row take more of its height
+    reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)
     offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
     height = 2.0 + max(0.42, 0.09 * len(values)) * len(rows)
     names = [forest.heading.format(name) for name in panels]
-    figure, axes_of = row_of_panels(names, title=title, height=height, width=forest.width, sharex=True, sharey=True)
+    figure, axes_of = row_of_panels(
+        names, title=title, height=height, width=forest.width, sharex=True, sharey=True
+    )
     for axes, panel in zip(axes_of, panels, strict=True):
         for value, offset in zip(values, offsets, strict=True):
-            shown = table[(table[forest.panels] == panel) & (table[forest.marks] == value if forest.marks else True)]
+            shown = table[
+                (table[forest.panels] == panel)
+                & (table[forest.marks] == value if forest.marks else True)
+            ]
             heights = shown[forest.rows].map(rows.index) + offset
-            intervals(axes, shown[forest.estimate], shown["ci_low"], shown["ci_high"], heights, marks[value], value)
+            intervals(
+                axes,
+                shown[forest.estimate],
+                shown["ci_low"],
+                shown["ci_high"],
+                heights,
+                marks[value],
+                value,
+            )
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
         axes.set_xlabel(textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False))
     name_rows(axes_of[0], rows, forest.rows == "model")
     if forest.marks:
         columns = 4 if sum(map(len, values)) < 80 else 2  # long names need the width of the figure
-        figure.legend(*axes_of[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+        figure.legend(
+            *axes_of[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns
+        )
     return figure
 
 
-# --- heat maps ----------------------------------------------------------------------------------------------------
+# --- heat maps
+# --------------------------------------------------------------------------------------------------
 
 
 def heat_map(
-    axes: Axes, matrix: pd.DataFrame, *, limits: tuple[float, float] | None = None, colours: str = "Greys",
-    numbers: str = ".2f", are_models: bool = True,
-) -> None:  # fmt: skip
-    """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty. `numbers`: their format.
+    axes: Axes,
+    matrix: pd.DataFrame,
+    *,
+    limits: tuple[float, float] | None = None,
+    colours: str = "Greys",
+    numbers: str = ".2f",
+    are_models: bool = True,
+) -> None:
+    """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty. `numbers`: their
+    format.
 
-    `limits`: the lowest and the highest number of the colours. None takes the range of the matrix, with room above, so
-    that the highest cell is not black.
+    `limits`: the lowest and the highest number of the colours. None takes the range of the matrix,
+    with room above, so that the highest cell is not black.
     """
     low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
     room = 0.0 if limits else 0.25 * (high - low) or 1.0
-    rows, columns = ([model_label(name) if are_models else name for name in names] for names in matrix.axes)
+    rows, columns = (
+        [model_label(name) if are_models else name for name in names] for names in matrix.axes
+    )
     seaborn.heatmap(
-        matrix, ax=axes, annot=bool(numbers), fmt=numbers, annot_kws={"fontsize": 11}, cmap=colours, vmin=low,
-        vmax=high + room, linewidths=0.5, cbar=False, yticklabels=rows, xticklabels=columns,
-    )  # fmt: skip
+        matrix,
+        ax=axes,
+        annot=bool(numbers),
+        fmt=numbers,
+        annot_kws={"fontsize": 11},
+        cmap=colours,
+        vmin=low,
+        vmax=high + room,
+        linewidths=0.5,
+        cbar=False,
+        yticklabels=rows,
+        xticklabels=columns,
+    )
     axes.set(xlabel="", ylabel="")
     axes.tick_params(axis="x", rotation=90 if are_models else 0, labelsize=12)
     axes.tick_params(axis="y", rotation=0, labelsize=12)
 
 
-# --- names of points ----------------------------------------------------------------------------------------------
+# --- names of points
+# ----------------------------------------------------------------------------------------------
 
-# A thin white line around the letters of a name: it stays legible over dots and cuts off hardly any of them.
+# A thin white line around the letters of a name: it stays legible over dots and cuts off hardly any
+# of them.
 HALO = withStroke(linewidth=1.5, foreground="white")
 
 
 def name_in_column(
-    axes: Axes, names: Sequence[str], points: np.ndarray, x: float, *, gap: float, within: tuple[float, float],
+    axes: Axes,
+    names: Sequence[str],
+    points: np.ndarray,
+    x: float,
+    *,
+    gap: float,
+    within: tuple[float, float],
     colour: str = GREY,
-) -> None:  # fmt: skip
-    """Write names in a column at x, in the order of their points' heights, with a line from each point to its name.
+) -> None:
+    """Write names in a column at x, in the order of their points' heights, with a line from each
+    point to its name.
 
     Names are at least a gap apart and within the lowest and highest place, in units of y.
     """
     wanted = points[:, 1]
     heights = spread(wanted, gap, *within)
     down, up = max(heights.min() - within[0], 0), max(within[1] - heights.max(), 0)
-    heights += np.clip((wanted - heights).mean(), -down, up)  # together centred on the heights wanted
+    # together centred on the heights wanted
+    heights += np.clip((wanted - heights).mean(), -down, up)
     is_right = x > points[:, 0].mean()
-    # From the side of the name that faces the points: a line from its middle would cross the names above or below.
-    leader = {"arrowstyle": "-", "color": colour, "linewidth": 1, "relpos": (0 if is_right else 1, 0.5), "shrinkB": 0}
+    # From the side of the name that faces the points: a line from its middle would cross the names
+    # above or below.
+    leader = {
+        "arrowstyle": "-",
+        "color": colour,
+        "linewidth": 1,
+        "relpos": (0 if is_right else 1, 0.5),
+        "shrinkB": 0,
+    }
     for name, point, height in zip(names, points, heights, strict=True):
         axes.annotate(
-            name, point, (x, height), ha="left" if is_right else "right", va="center", fontsize=12, zorder=4,
-            arrowprops=leader, path_effects=[HALO], annotation_clip=False,
-        )  # fmt: skip
+            name,
+            point,
+            (x, height),
+            ha="left" if is_right else "right",
+            va="center",
+            fontsize=12,
+            zorder=4,
+            arrowprops=leader,
+            path_effects=[HALO],
+            annotation_clip=False,
+        )
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Return positions near the wanted ones, in their order and at least `gap` apart, in [low, high] if they fit."""
+    """Return positions near the wanted ones, in their order and at least `gap` apart, in [low,
+    high] if they fit.
+    """
     order = np.argsort(wanted, kind="stable")
     placed = np.array(wanted, dtype=float)[order]
     for i in range(1, len(placed)):

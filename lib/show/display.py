@@ -1,8 +1,9 @@
 """Tokens and tables made visible and safe.
 
-Nobody has checked the text of tokens. It may hold markup, formulas, terminal escapes, or characters that turn the
-direction of a line. So a mark (MARKS) or a code point stands for every character that cannot be seen. Offensive tokens
-are folded away in HTML until they are clicked, and hidden in plain text; data/offensive.txt lists them as hashes.
+Nobody has checked the text of tokens. It may hold markup, formulas, terminal escapes, or characters
+that turn the direction of a line. So a mark (MARKS) or a code point stands for every character that
+cannot be seen. Offensive tokens are folded away in HTML until they are clicked, and hidden in plain
+text; data/offensive.txt lists them as hashes.
 """
 
 import base64
@@ -35,42 +36,56 @@ LEGEND = {
     "…⟨": "…⟨n⟩ cut, n characters in all",
     "▒⟨": "▒⟨n⟩ an offensive token of n characters, hidden",
 }
-TAKEN = set("␣↵⇥⟨⟩▒\ufffd")  # shown by code point in a token, since here, or to the reader, they mean something else
+# shown by code point in a token, since here, or to the reader, they mean something else
+TAKEN = set("␣↵⇥⟨⟩▒\ufffd")
 MOST_MARKS = 2  # combining marks on one letter; more of them would climb out of the line
 NARROWEST = 10
 MOST_ROWS = 500
 
 
-# --- one token ----------------------------------------------------------------------------------------------------
+# --- one token
+# --------------------------------------------------------------------------------------------------
 
 
 def show_token(
-    text: str, width: int = 40, *, blur: bool = True, lacks: Callable[[str], bool] = lambda character: False
+    text: str,
+    width: int = 40,
+    *,
+    blur: bool = True,
+    lacks: Callable[[str], bool] = lambda character: False,
 ) -> str:
-    """Return a token as plain text that is safe anywhere and at most `width` columns wide, without space or newline.
+    """Return a token as plain text that is safe anywhere and at most `width` columns wide, without
+    space or newline.
 
-    Different texts are shown differently, unless they are cut, as `…⟨n⟩` of n characters. Right-to-left characters are
-    shown by code point, because they reorder the line; so are those of which `lacks` is true. With blur, an offensive
-    token shows only its length, as `▒▒▒⟨n⟩`.
+    Different texts are shown differently, unless they are cut, as `…⟨n⟩` of n characters.
+    Right-to-left characters are shown by code point, because they reorder the line; so are those of
+    which `lacks` is true. With blur, an offensive token shows only its length, as `▒▒▒⟨n⟩`.
     """
     if width < NARROWEST:
-        raise InputError(f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}")
+        raise InputError(
+            f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}"
+        )
     if blur and is_offensive(text):
         return hidden_word(text)
-    pieces = _cut(text, width, lambda c: lacks(c) or unicodedata.bidirectional(c) in ("R", "AL", "AN"))
+    pieces = _cut(
+        text, width, lambda c: lacks(c) or unicodedata.bidirectional(c) in ("R", "AL", "AN")
+    )
     return "".join(shown for shown, _ in pieces)
 
 
 def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
-    """Return a token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
+    """Return a token as HTML that holds nothing but its visible text: no markup, formula or
+    direction of its own.
 
-    With blur, an offensive token is folded until it is clicked, without style or script, which many viewers drop.
+    With blur, an offensive token is folded until it is clicked, without style or script, which many
+    viewers drop.
     """
     inside = "".join(
         f'<i style="{MARK_STYLE}">{_inert(shown)}</i>' if is_mark else _inert(shown)
         for shown, is_mark in _cut(text, width, lambda character: False)
     )
-    # Both classes tell MathJax, old and new, to pass over the token; <bdi> keeps its direction to itself.
+    # Both classes tell MathJax, old and new, to pass over the token; <bdi> keeps its direction to
+    # itself.
     shown = f'<bdi class="token tex2jax_ignore mathjax_ignore" style="{TOKEN_STYLE}">{inside}</bdi>'
     if not (blur and is_offensive(text)):
         return shown
@@ -85,7 +100,9 @@ def hidden_word(text: str) -> str:
 
 
 def _cut(text: str, width: int, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
-    """Return the pieces of a token's visible text, as (text, is it a mark), together at most `width` columns."""
+    """Return the pieces of a token's visible text, as (text, is it a mark), together at most
+    `width` columns.
+    """
     if not text:
         return [("⟨empty⟩", True)]
     longest = (MOST_MARKS + 1) * width  # a column holds at most one letter and its combining marks
@@ -98,21 +115,31 @@ def _cut(text: str, width: int, escaped: Callable[[str], bool]) -> list[tuple[st
 
 
 def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
-    """Return runs of characters that show themselves, marks, and runs of code points in one pair of brackets."""
+    """Return runs of characters that show themselves, marks, and runs of code points in one pair
+    of brackets.
+    """
     pieces, kind, marks = [], "", 0
     for i, character in enumerate(text):
         before, category = kind, unicodedata.category(character)
         marks = marks + 1 if category[0] == "M" else 0
-        # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look like the usual one.
+        # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look
+        # like the usual one.
         unseen = category[0] in "CZ" or character in INVISIBLE
-        twin = unicodedata.normalize("NFC", character) != character  # looks like another, as the Kelvin sign does
+        # looks like another, as the Kelvin sign does
+        twin = unicodedata.normalize("NFC", character) != character
         kind = "code" if unseen or twin or character in TAKEN or escaped(character) else "itself"
-        if marks and (before != "itself" or marks > MOST_MARKS):  # it has no letter of this token to sit on
+        # it has no letter of this token to sit on
+        if marks and (before != "itself" or marks > MOST_MARKS):
             kind = "code"
-        if before == kind == "itself" and len(unicodedata.normalize("NFC", text[i - 1 : i + 1])) == 1:
+        if (
+            before == kind == "itself"
+            and len(unicodedata.normalize("NFC", text[i - 1 : i + 1])) == 1
+        ):
             kind = "code"  # e and an acute accent would look like é
         kind = "mark" if character in MARKS else kind
-        shown = {"mark": MARKS.get(character), "code": f"⟨U+{ord(character):04X}⟩"}.get(kind, character)
+        shown = {"mark": MARKS.get(character), "code": f"⟨U+{ord(character):04X}⟩"}.get(
+            kind, character
+        )
         if kind == before == "code":
             shown = f"{pieces.pop()[0][:-1]} {shown[1:]}"
         elif kind == before == "itself":
@@ -122,48 +149,72 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
 
 
 def _columns_of(text: str) -> int:
-    """Return the columns that a text takes on a terminal: two for wide characters, none for combining ones."""
+    """Return the columns that a text takes on a terminal: two for wide characters, none for
+    combining ones.
+    """
     separate = [c for c in text if unicodedata.category(c) not in ("Mn", "Me")]
     return len(separate) + sum(unicodedata.east_asian_width(c) in "WF" for c in separate)
 
 
 def _inert(text: str) -> str:
-    """Return text as HTML in which all ASCII punctuation is an entity, so that Markdown finds none either.
+    """Return text as HTML in which all ASCII punctuation is an entity, so that Markdown finds none
+    either.
 
-    A `$` or `\\` stands in an element of its own: MathJax does not look for formulas across elements.
+    A `$` or `\\` stands in an element of its own: MathJax does not look for formulas across
+    elements.
     """
     entities = (c if c.isalnum() or c == " " or not c.isascii() else f"&#{ord(c)};" for c in text)
     return "".join(f"<span>{e}</span>" if e in ("&#36;", "&#92;") else e for e in entities)
 
 
-# --- offensive tokens ---------------------------------------------------------------------------------------------
+# --- offensive tokens
+# ---------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(1 << 18)  # many tables ask about the texts of one vocabulary
 def is_offensive(text: str) -> bool:
-    """Return whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning.
+    """Return whether a word of the text is on the project's list, in any case, behind any mark of a
+    word's beginning.
 
-    Terminal escapes, escapes as code writes them (`\\n`) and invisible characters are read as a gap, and as nothing.
+    Terminal escapes, escapes as code writes them (`\\n`) and invisible characters are read as a
+    gap, and as nothing.
     """
-    # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide the word.
+    # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide
+    # the word.
     spaced = re.sub("[ĠĊ▁]", " ", text)
-    readings = {spaced, *(re.sub(ESCAPE, gap, spaced) for gap in (" ", "")), re.sub(UNSEEN, "", spaced)}
+    readings = {
+        spaced,
+        *(re.sub(ESCAPE, gap, spaced) for gap in (" ", "")),
+        re.sub(UNSEEN, "", spaced),
+    }
     readings |= {re.sub(UNSEEN, "", re.sub(ESCAPE, "", spaced))}
     readings |= {re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings}  # camelCase
-    return any(word_hash(word) in _offensive() for reading in readings for word in re.findall(WORD, reading))
+    return any(
+        word_hash(word) in _offensive()
+        for reading in readings
+        for word in re.findall(WORD, reading)
+    )
 
 
-ESCAPE = "|".join([
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]", r"\[[0-9;]+[A-Za-z]",  # colours; a token may begin behind the escape
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", r"\x1b[ -/]*[0-~]",  # titles and links, and all others
-    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]+\}|[0-7]{1,3}|[abefnrtv])",  # as code writes them
-])  # fmt: skip
-# Controls but for white space, what turns the direction of a line, and what says how the character before is drawn
+ESCAPE = "|".join(
+    [
+        # colours; a token may begin behind the escape
+        r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]",
+        r"\[[0-9;]+[A-Za-z]",
+        r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)",
+        r"\x1b[ -/]*[0-~]",  # titles and links, and all others
+        # as code writes them
+        r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]+\}|[0-7]{1,3}|[abefnrtv])",
+    ]
+)
+# Controls but for white space, what turns the direction of a line, and what says how the character
+# before is drawn
 UNSEEN = (
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u061c\u180e\u202a-\u202e\u2066-\u2069\ufe00-\ufe0f\ufeff"
     r"\U000e0000-\U000e01ef]+"
 )
-WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"  # letters, with what is put between them to hide them
+# letters, with what is put between them to hide them
+WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"
 
 
 def word_hash(word: str) -> str:
@@ -179,12 +230,15 @@ def _offensive() -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-# --- tables -------------------------------------------------------------------------------------------------------
+# --- tables
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Shown:
-    """What a notebook shows, as HTML where that is possible and as plain text elsewhere; it stores both."""
+    """What a notebook shows, as HTML where that is possible and as plain text elsewhere; it
+    stores both.
+    """
 
     html: str
     text: str
@@ -198,7 +252,9 @@ class Shown:
 
 @dataclass(frozen=True, repr=False)
 class Folded(Shown):
-    """What stands behind one line until it is clicked; the notebook also stores its pictures' names."""
+    """What stands behind one line until it is clicked; the notebook also stores its pictures'
+    names.
+    """
 
     pictures: Mapping[str, str]  # file -> alternative text
 
@@ -210,47 +266,80 @@ class Folded(Shown):
 TOKEN_STYLE = "unicode-bidi: isolate; font-family: monospace"
 MARK_STYLE = "opacity: .7; font-style: normal"
 CELL_STYLES = {
-    "token": "text-align: left; vertical-align: top; white-space: normal; min-width: 5em; overflow-wrap: anywhere",
-    "text": "text-align: left; vertical-align: top; white-space: normal; max-width: 40em; overflow-wrap: break-word",
+    "token": "text-align: left; vertical-align: top; white-space: normal; min-width: 5em; "
+    "overflow-wrap: anywhere",
+    "text": "text-align: left; vertical-align: top; white-space: normal; max-width: 40em; "
+    "overflow-wrap: break-word",
     "number": "text-align: right; vertical-align: top; white-space: nowrap",
 }
 
 
 def table_html(
-    frame: pd.DataFrame, token_columns: Sequence[str], blur: bool = True, caption: str = "", width: int = 24
+    frame: pd.DataFrame,
+    token_columns: Sequence[str],
+    blur: bool = True,
+    caption: str = "",
+    width: int = 24,
 ) -> Shown:
-    """Return a table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
+    """Return a table that shows itself in notebooks and pages, and safely as plain text;
+    token_columns hold tokens.
 
-    A named index is shown as columns. Numbers have four significant digits of the column's largest, less the zeros that
-    all end on. With blur, offensive words of any column are hidden. width is the columns of text per token. InputError
-    for over 500 rows.
+    A named index is shown as columns. Numbers have four significant digits of the column's largest,
+    less the zeros that all end on. With blur, offensive words of any column are hidden. width is
+    the columns of text per token. InputError for over 500 rows.
     """
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     if missing := [column for column in token_columns if column not in frame.columns]:
-        raise InputError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
+        raise InputError(
+            f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}"
+        )
     if len(frame) > MOST_ROWS:
-        raise InputError(f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)")
+        raise InputError(
+            f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
+        )
     tokens = sum(column in token_columns for column in frame.columns)
-    narrow = max(NARROWEST, min(width, 120 // max(1, tokens)))  # in plain text, where a row is one line
+    # in plain text, where a row is one line
+    narrow = max(NARROWEST, min(width, 120 // max(1, tokens)))
     heads, pages, texts = [], [], []
     for name, values in frame.items():
-        kind = "token" if name in token_columns else "number" if is_numeric_dtype(values) else "text"
+        kind = (
+            "token" if name in token_columns else "number" if is_numeric_dtype(values) else "text"
+        )
         heads.append({"name": Markup(_inert(_plain(name))), "style": CELL_STYLES[kind]})
         if kind == "token":
-            pages.append(["" if pd.isna(value) else token_html(str(value), width, blur=blur) for value in values])
-            cells = ["" if pd.isna(value) else show_token(str(value), narrow, blur=blur) for value in values]
-        else:
-            words = [[(word, blur and is_offensive(word)) for word in cell.split(" ")] for cell in _as_texts(values)]
             pages.append(
-                [" ".join(token_html(word, 80) if hide else _inert(word) for word, hide in cell) for cell in words]
+                [
+                    "" if pd.isna(value) else token_html(str(value), width, blur=blur)
+                    for value in values
+                ]
             )
-            cells = [" ".join(hidden_word(word) if hide else word for word, hide in cell) for cell in words]
+            cells = [
+                "" if pd.isna(value) else show_token(str(value), narrow, blur=blur)
+                for value in values
+            ]
+        else:
+            words = [
+                [(word, blur and is_offensive(word)) for word in cell.split(" ")]
+                for cell in _as_texts(values)
+            ]
+            pages.append(
+                [
+                    " ".join(token_html(word, 80) if hide else _inert(word) for word, hide in cell)
+                    for cell in words
+                ]
+            )
+            cells = [
+                " ".join(hidden_word(word) if hide else word for word, hide in cell)
+                for cell in words
+            ]
         texts.append(_aligned([_plain(name), *cells], to_right=kind == "number"))
     seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*pages))))
     page = template("table").render(
-        columns=heads, rows=[list(map(Markup, row)) for row in zip(*pages, strict=True)],
-        caption=Markup(_inert(_plain(caption))), legend=Markup(_inert(legend_of(seen))),
-    )  # fmt: skip
+        columns=heads,
+        rows=[list(map(Markup, row)) for row in zip(*pages, strict=True)],
+        caption=Markup(_inert(_plain(caption))),
+        legend=Markup(_inert(legend_of(seen))),
+    )
     text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
     return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
 
@@ -277,25 +366,38 @@ def folded(line: str, *shown) -> Folded:
 
 
 def _as_texts(values: pd.Series) -> list[str]:
-    """Return numbers or texts as a table shows them; a control character in a text is made visible."""
+    """Return numbers or texts as a table shows them; a control character in a text is made
+    visible.
+    """
     if not is_float_dtype(values):
         return ["" if pd.isna(value) else _plain(value) for value in values]
     finite = values[values.abs() < math.inf]
     largest = finite.abs().max()
     most = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
-    decimals = next(n for n in range(most + 1) if all(float(f"{x:.{n}f}") == float(f"{x:.{most}f}") for x in finite))
+    decimals = next(
+        n
+        for n in range(most + 1)
+        if all(float(f"{x:.{n}f}") == float(f"{x:.{most}f}") for x in finite)
+    )
     return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
 
 
 def _plain(value) -> str:
-    """Return a name or a note with what cannot be seen made visible; it is ours, and never hidden."""
-    return " ".join(show_token(word, 80, blur=False) if word else "" for word in str(value).split(" "))
+    """Return a name or a note with what cannot be seen made visible; it is ours, and never
+    hidden.
+    """
+    return " ".join(
+        show_token(word, 80, blur=False) if word else "" for word in str(value).split(" ")
+    )
 
 
 def _aligned(cells: list[str], to_right: bool) -> list[str]:
     widest = max(map(_columns_of, cells))
     blanks = [" " * (widest - _columns_of(cell)) for cell in cells]
-    return [blank + cell if to_right else cell + blank for blank, cell in zip(blanks, cells, strict=True)]
+    return [
+        blank + cell if to_right else cell + blank
+        for blank, cell in zip(blanks, cells, strict=True)
+    ]
 
 
 def legend_of(shown: str) -> str:
@@ -303,8 +405,11 @@ def legend_of(shown: str) -> str:
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
 
 
-def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Shown:
-    """Return the n optimal and the n pessimal tokens of a score table, side by side, as in the paper's Table 2.
+def ranked_table(
+    table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = ""
+) -> Shown:
+    """Return the n optimal and the n pessimal tokens of a score table, side by side, as in the
+    paper's Table 2.
 
     Position 1 is the most optimal or the most pessimal; ties are in order of token_id.
     """
@@ -317,12 +422,16 @@ def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = Tru
 
 
 def p_value(p: float) -> str:
-    """Return a p-value of four decimals, `< .0001` where these would be zeros, '' where there is none."""
+    """Return a p-value of four decimals, `< .0001` where these would be zeros, '' where there is
+    none.
+    """
     return "" if pd.isna(p) else "< .0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def with_interval(row: Mapping, sign: str = "") -> str:
-    """Return an estimate with its interval as text, `0.40 (0.31 to 0.49)`. sign: "+" shows the sign of each number."""
+    """Return an estimate with its interval as text, `0.40 (0.31 to 0.49)`. sign: "+" shows the
+    sign of each number.
+    """
     estimate, low, high = (f"{row[name]:{sign}.2f}" for name in ("estimate", "ci_low", "ci_high"))
     return f"{estimate} ({low} to {high})"
 
@@ -334,12 +443,20 @@ def with_intervals(rows: pd.DataFrame, sign: str = "") -> str:
 
 def content_warning(blur: bool = True) -> Shown:
     """Return the line at the top of a notebook that shows tokens."""
-    line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."
-    how = "An offensive one is folded away: click ▒▒▒ to read it." if blur else "They are not folded away."
+    line = (
+        "Content warning: the tokens below include slurs, profanities and other harmful text. "
+        "They are data here."
+    )
+    how = (
+        "An offensive one is folded away: click ▒▒▒ to read it."
+        if blur
+        else "They are not folded away."
+    )
     return Shown(f"<p><strong>{line}</strong> {how}</p>", f"{line} {how}")
 
 
-# --- what notebooks state -----------------------------------------------------------------------------------------
+# --- what notebooks state
+# -----------------------------------------------------------------------------------------
 
 
 RECORD_TYPE = "application/vnd.reward-model-values+json"
@@ -347,21 +464,30 @@ ANSWER_TYPE = "application/vnd.reward-model-values.answer+json"
 
 
 def record(**numbers) -> None:
-    """Keep named numbers in the notebook that calls this, where `recorded` finds them after it was executed."""
+    """Keep named numbers in the notebook that calls this, where `recorded` finds them after it
+    was executed.
+    """
     from IPython.display import display
 
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()}
+    plain = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in numbers.items()
+    }
     listed = ", ".join(f"{name} = {value}" for name, value in plain.items())
     display({RECORD_TYPE: plain, "text/plain": f"recorded: {listed}"}, raw=True)
 
 
 def answer(text: str) -> None:
-    """Show what answers the notebook's question, and keep it in the notebook, where the front page finds it.
+    """Show what answers the notebook's question, and keep it in the notebook, where the front page
+    finds it.
 
-    Tokens in it come from show_token. An offensive word is hidden, and controls are shown by code point.
+    Tokens in it come from show_token. An offensive word is hidden, and controls are shown by code
+    point.
     """
     from IPython.display import display
 
-    sentence = " ".join(hidden_word(word) if is_offensive(word) else visible(word, kept="") for word in text.split())
+    sentence = " ".join(
+        hidden_word(word) if is_offensive(word) else visible(word, kept="") for word in text.split()
+    )
     shown = {"text/html": f"<p><strong>{_inert(sentence)}</strong></p>", "text/plain": sentence}
     display({ANSWER_TYPE: sentence} | shown, raw=True)

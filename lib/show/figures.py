@@ -1,7 +1,8 @@
 """Figures: one style, one palette, one way to open a chart and one place to save it.
 
-Tokens go through `label`, because one may hold what matplotlib reads as a formula, or a character that the font lacks.
-A picture cannot be unblurred, so in charts an offensive token is hidden unless the notebook says blur=False.
+Tokens go through `label`, because one may hold what matplotlib reads as a formula, or a character
+that the font lacks. A picture cannot be unblurred, so in charts an offensive token is hidden unless
+the notebook says blur=False.
 """
 
 import io
@@ -39,13 +40,15 @@ RC_PARAMS = {
     "text.usetex": False,
 }
 GREY = "#595959"
-# Of pairs that are no model families, as signs: hues that no family has, which colour-blind readers tell apart.
+# Of pairs that are no model families, as signs: hues that no family has, which colour-blind readers
+# tell apart.
 POSITIVE, NEGATIVE = "#1b7837", "#762a83"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
 PLANTED = "small models, values planted"  # stands in every picture of the embedded models
 DENSE_TITLE = 8.2  # as many as just fit, for charts of several panels, whose titles are long
-# From dark to light. Blue against orange is told apart by readers who confuse red and green, and by lightness too.
+# From dark to light. Blue against orange is told apart by readers who confuse red and green, and by
+# lightness too.
 HUES = {
     "llama": ("#08306b", "#2171b5", "#7fc4e8"),
     "gemma": ("#7f2704", "#d94801", "#fdb863"),
@@ -53,7 +56,8 @@ HUES = {
 }
 
 
-# --- style and palette --------------------------------------------------------------------------------------------
+# --- style and palette
+# --------------------------------------------------------------------------------------------
 
 
 def style() -> None:
@@ -62,14 +66,17 @@ def style() -> None:
 
 
 def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
-    """Return the colour of each model, as `#rrggbb`: the same in every notebook, whichever models are asked for.
+    """Return the colour of each model, as `#rrggbb`: the same in every notebook, whichever models
+    are asked for.
 
-    The base family gives the hue. Within it, models of one group, such as `paper`, run from dark to light by developer,
-    and models that the registry does not hold in the order given.
+    The base family gives the hue. Within it, models of one group, such as `paper`, run from dark to
+    light by developer, and models that the registry does not hold in the order given.
     """
     nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
     models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
-    models["hue"] = [next((hue for hue in HUES if hue in base.lower()), "other") for base in models["base"]]
+    models["hue"] = [
+        next((hue for hue in HUES if hue in base.lower()), "other") for base in models["base"]
+    ]
     colours = shades([name for name in nicknames if name not in models.index], "other")
     for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
         colours |= shades(rows.sort_values("developer", kind="stable").index, hue)
@@ -85,13 +92,18 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
 
 
 def label(token: str, width: int = 20, *, blur: bool = True) -> str:
-    """Return a token as matplotlib can write it: visible, at most `width` columns, no formula or missing glyph."""
+    """Return a token as matplotlib can write it: visible, at most `width` columns, no formula or
+    missing glyph.
+    """
     font = font_manager.get_font(font_manager.findfont(FONT))
-    shown = show_token(token, width, blur=blur, lacks=lambda character: not font.get_char_index(ord(character)))
+    shown = show_token(
+        token, width, blur=blur, lacks=lambda character: not font.get_char_index(ord(character))
+    )
     return shown.replace("$", r"\$")
 
 
-# --- saving -------------------------------------------------------------------------------------------------------
+# --- saving
+# --------------------------------------------------------------------------------------------------
 
 
 class Chart(Figure):
@@ -108,15 +120,19 @@ class Chart(Figure):
 
 
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
-    """Write figures/<collection>/<name>.png and return its path; the same figure gives the same bytes.
+    """Write figures/<collection>/<name>.png and return its path; the same figure gives the same
+    bytes.
 
-    `alt` is the finding in one sentence, for readers who cannot see the picture. Without it, the title is used. A
-    figure of the embedded models says above its upper right corner that their values are planted.
+    `alt` is the finding in one sentence, for readers who cannot see the picture. Without it, the
+    title is used. A figure of the embedded models says above its upper right corner that their
+    values are planted.
     """
     if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:
-        # Above the figure, where nothing is covered: the saved picture is as large as all that it holds.
+        # Above the figure, where nothing is covered: the saved picture is as large as all that it
+        # holds.
         figure.text(0.995, 1.005, PLANTED, ha="right", va="bottom", fontsize=10, color=GREY)
-    path = collection.figures / checked(f"{name}.png", "a figure", longest=240)  # replacing adds to the name
+    # replacing adds to the name
+    path = collection.figures / checked(f"{name}.png", "a figure", longest=240)
     with replacing(path) as part:
         part.write_bytes(_png(figure, dpi=150))
     figure.alt, figure.file = " ".join(alt.split()), path.name
@@ -124,13 +140,22 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
 
 
 def finding_of(figure: Figure) -> str:
-    """Return the title of a figure, or else the titles of its panels, as one line of text; '' without any."""
-    titles = [figure.get_suptitle()] if figure.get_suptitle() else [axes.get_title(loc="left") for axes in figure.axes]
-    return "; ".join(" ".join(title.replace(r"\$", "$").split()) for title in dict.fromkeys(titles) if title)
+    """Return the title of a figure, or else the titles of its panels, as one line of text; ''
+    without any.
+    """
+    titles = (
+        [figure.get_suptitle()]
+        if figure.get_suptitle()
+        else [axes.get_title(loc="left") for axes in figure.axes]
+    )
+    return "; ".join(
+        " ".join(title.replace(r"\$", "$").split()) for title in dict.fromkeys(titles) if title
+    )
 
 
 def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
-    """Write figures/<collection>/<name>.csv and return its path; a named index is written, any other left out.
+    """Write figures/<collection>/<name>.csv and return its path; a named index is written, any
+    other left out.
 
     Numbers have six significant digits.
 
@@ -142,27 +167,40 @@ def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
 
 def _png(figure: Figure, dpi: int) -> bytes:
     file = io.BytesIO()
-    with mpl.rc_context(RC_PARAMS):  # no date and no version is written, so that equal figures are equal files
-        figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
+    # no date and no version is written, so that equal figures are equal files
+    with mpl.rc_context(RC_PARAMS):
+        figure.savefig(
+            file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None}
+        )
     return smaller(file.getvalue())
 
 
 def smaller(png: bytes) -> bytes:
-    """Return the picture in 256 colours, which a chart hardly needs more of, at a third of the size."""
+    """Return the picture in 256 colours, which a chart hardly needs more of, at a third of the
+    size.
+    """
     file = io.BytesIO()
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+        file, "PNG", optimize=True
+    )
     return file.getvalue()
 
 
-# --- charts -------------------------------------------------------------------------------------------------------
+# --- charts
+# --------------------------------------------------------------------------------------------------
 
 
-styled = mpl.rc_context(RC_PARAMS)  # as a decorator: draw in the project's style, whatever the notebook has set
+# as a decorator: draw in the project's style, whatever the notebook has set
+styled = mpl.rc_context(RC_PARAMS)
 
 
-def new_chart(width: float, height: float, title: str = "", per_inch: float = TITLE_CHARACTERS) -> Chart:
-    """Return an empty chart of this size in inches; `per_inch` is how many characters of its title fit an inch."""
+def new_chart(
+    width: float, height: float, title: str = "", per_inch: float = TITLE_CHARACTERS
+) -> Chart:
+    """Return an empty chart of this size in inches; `per_inch` is how many characters of its
+    title fit an inch.
+    """
     figure = Chart(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # texts can only be measured on a canvas
     if title:
@@ -171,11 +209,19 @@ def new_chart(width: float, height: float, title: str = "", per_inch: float = TI
 
 
 def title_lines(title: str, inches: float, per_inch: float = TITLE_CHARACTERS) -> list[str]:
-    """Return the lines of a title on a chart of this width; its own line breaks and models' names are kept."""
+    """Return the lines of a title on a chart of this width; its own line breaks and models'
+    names are kept.
+    """
     width = max(10, int(inches * per_inch))
-    return [line for part in title.split("\n") for line in textwrap.wrap(part, width, break_on_hyphens=False)]
+    return [
+        line
+        for part in title.split("\n")
+        for line in textwrap.wrap(part, width, break_on_hyphens=False)
+    ]
 
 
 def model_label(name: str) -> str:
-    """Return a model's name as matplotlib can write it, at most 30 columns; names are never hidden."""
+    """Return a model's name as matplotlib can write it, at most 30 columns; names are never
+    hidden.
+    """
     return label(name, 30, blur=False)

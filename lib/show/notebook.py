@@ -1,7 +1,8 @@
-"""What a notebook says of its own run: wrong parameters, errors in one line, and sections that need more scores.
+"""What a notebook says of its own run: wrong parameters, errors in one line, and sections that need
+more scores.
 
-All of it works in any kernel: under papermill, nbconvert, and in JupyterLab. Where code runs without a kernel, as in a
-test, a section that lacks something raises InputError.
+All of it works in any kernel: under papermill, nbconvert, and in JupyterLab. Where code runs
+without a kernel, as in a test, a section that lacks something raises InputError.
 """
 
 import ast
@@ -22,27 +23,36 @@ SKIPPED_UNTIL = "needs("  # the call that begins the next section
 
 
 def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
-    """Check a notebook's parameters and return its collection. From here on, an InputError is shown as one line.
+    """Check a notebook's parameters and return its collection. From here on, an InputError is shown
+    as one line.
 
-    Raise InputError, which lists what is legal, for a parameter with an unknown name, a missing name or a wrong value.
+    Raise InputError, which lists what is legal, for a parameter with an unknown name, a missing
+    name or a wrong value.
 
     - names: the globals of the notebook
-    - legal: for every parameter but `collection` and `collections`, its type, or a tuple of its values
+    - legal: for every parameter but `collection` and `collections`, its type, or a tuple of its
+      values
     """
     show_errors_in_one_line()
     declared = {"collection": str, "collections": str} | legal
     listed = ", ".join(name for name in declared if name != "collections")
     for name in [name for source in _parameter_cells() for name in _literals_in(source)]:
         if name not in declared:
-            near = "".join(f" (did you mean '{near}'?)" for near in get_close_matches(name, declared, n=1))
+            near = "".join(
+                f" (did you mean '{near}'?)" for near in get_close_matches(name, declared, n=1)
+            )
             raise InputError(f"unknown parameter '{name}'{near}; this notebook has {listed}")
     for name, kind in declared.items():
         if name == "collections" and name not in names:
             continue
         if name not in names:
-            raise InputError(f"the parameters cell does not set '{name}'; this notebook has {listed}")
+            raise InputError(
+                f"the parameters cell does not set '{name}'; this notebook has {listed}"
+            )
         if not _is_legal(names[name], kind):
-            values = KINDS[kind] if isinstance(kind, type) else f"one of: {', '.join(map(repr, kind))}"
+            values = (
+                KINDS[kind] if isinstance(kind, type) else f"one of: {', '.join(map(repr, kind))}"
+            )
             raise InputError(f"the parameter {name} is {names[name]!r}; it has to be {values}")
     return Collection(str(names["collection"]))
 
@@ -56,7 +66,8 @@ def _is_legal(value: object, kind: type | tuple) -> bool:
 
 
 def _parameter_cells() -> list[str]:
-    """Return the cells right before the current one that hold nothing but literals; [] without a kernel.
+    """Return the cells right before the current one that hold nothing but literals; [] without a
+    kernel.
 
     They are the `parameters` cell and, under papermill, the cell that it injects.
     """
@@ -77,23 +88,37 @@ def _literals_in(source: str) -> list[str]:
 
 
 def show_errors_in_one_line() -> None:
-    """Let the kernel show an InputError as one line, without a traceback. The cell fails nevertheless."""
+    """Let the kernel show an InputError as one line, without a traceback. The cell fails
+    nevertheless.
+    """
     if shell := get_ipython():
         shell.set_custom_exc((InputError,), _show_line)
 
 
-def _show_line(shell, kind: type, error: InputError, traceback, tb_offset: int | None = None) -> None:
+def _show_line(
+    shell, kind: type, error: InputError, traceback, tb_offset: int | None = None
+) -> None:
     shell._showtraceback(kind, error, [f"error: {' '.join(str(error).split())}"])
 
 
 def refuse_default_model(model: str, collection: Collection) -> None:
-    """Raise InputError if a model of this project would go into another collection and the reader did not name it.
+    """Raise InputError if a model of this project would go into another collection and the reader
+    did not name it.
 
-    A model is named if papermill got it as a parameter. Call this in the cell right after the parameters.
+    A model is named if papermill got it as a parameter. Call this in the cell right after the
+    parameters.
     """
-    named = [name for source in _parameter_cells() if source.startswith(INJECTED) for name in _literals_in(source)]
+    named = [
+        name
+        for source in _parameter_cells()
+        if source.startswith(INJECTED)
+        for name in _literals_in(source)
+    ]
     group = registry.reward_models()["group"].get(model, "")
-    own = {"embedded": collection.is_embedded, "human_ratings": collection.name.startswith("human_ratings")}
+    own = {
+        "embedded": collection.is_embedded,
+        "human_ratings": collection.name.startswith("human_ratings"),
+    }
     if not own.get(group, True) and "model" not in named:
         raise InputError(
             f"{model} belongs to the collection '{group}' and not to '{collection}'; "
@@ -102,9 +127,11 @@ def refuse_default_model(model: str, collection: Collection) -> None:
 
 
 def check_prompts(named: str | Iterable[str], tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return those of the named prompts that all these score tables hold, and print which are not scored.
+    """Return those of the named prompts that all these score tables hold, and print which are not
+    scored.
 
-    named: names separated by commas, or a list. Raise InputError, which lists what is scored, if none of them is.
+    named: names separated by commas, or a list. Raise InputError, which lists what is scored, if
+    none of them is.
     """
     wanted = named.split(",") if isinstance(named, str) else list(named)
     first, *others = tables.values()
@@ -114,12 +141,16 @@ def check_prompts(named: str | Iterable[str], tables: Mapping[str, pd.DataFrame]
     if not there:
         raise InputError(f"these scores hold no prompt '{missing}'; choose from: {', '.join(held)}")
     if missing:
-        print(f"These scores hold no prompt {missing}, so it is left out; they hold {', '.join(held)}.")
+        print(
+            f"These scores hold no prompt {missing}, so it is left out; they hold "
+            f"{', '.join(held)}."
+        )
     return there
 
 
 def needs(condition: bool, what: str) -> None:
-    """Begin a section that needs something. If it is missing, print a line; the section's cells then do nothing.
+    """Begin a section that needs something. If it is missing, print a line; the section's cells
+    then do nothing.
 
     The next call of this function begins the next section. what: such as "two reward models".
     """
@@ -136,5 +167,7 @@ def needs(condition: bool, what: str) -> None:
 
 
 def _skip(lines: list[str]) -> list[str]:
-    """Return the lines of a cell of a section that lacks something: none, unless they begin the next section."""
+    """Return the lines of a cell of a section that lacks something: none, unless they begin the
+    next section.
+    """
     return lines if any(SKIPPED_UNTIL in line for line in lines) else ["None\n"]

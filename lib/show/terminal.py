@@ -8,8 +8,14 @@ from .display import show_token
 
 
 def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
-    """Return, in lines, what was scored, and per model the three best and worst replies to the first prompt."""
-    tables = {name: scores.read(path) for name in models if (path := scores.path_of(collection, name)).is_file()}
+    """Return, in lines, what was scored, and per model the three best and worst replies to the
+    first prompt.
+    """
+    tables = {
+        name: scores.read(path)
+        for name in models
+        if (path := scores.path_of(collection, name)).is_file()
+    }
     if not tables:
         return [f"No reward model of collection '{collection}' was scored."]
     first = next(iter(tables.values()))
@@ -24,7 +30,9 @@ def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
         inputs = scores.unique_inputs(table)
         ranked = inputs.iloc[(-inputs[prompts[0]]).argsort(kind="stable")]["text"].tolist()
         shown = [[show_token(text) for text in some] for some in (ranked[:3], ranked[:-4:-1])]
-        best, worst = (", ".join(t if len(t) <= 10 else t[:9] + "…" for t in some) for some in shown)
+        best, worst = (
+            ", ".join(t if len(t) <= 10 else t[:9] + "…" for t in some) for some in shown
+        )
         if inputs[prompts[0]].nunique() < 2:
             best, worst = "none: all rewards are equal", "none"
         lines.append(f"{name:{width}}  {len(table):7,}  {len(inputs):8,}  {best:36}  {worst}")

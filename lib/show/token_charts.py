@@ -12,10 +12,14 @@ MODELS_PER_ROW = 5  # others go into further panels below
 
 
 @styled
-def draw_token_grid(frame: pd.DataFrame, *, title: str, blur: bool = True, places: pd.DataFrame | None = None) -> Chart:
-    """Draw tokens of several models side by side: a column per model, as from rankings.side_by_side.
+def draw_token_grid(
+    frame: pd.DataFrame, *, title: str, blur: bool = True, places: pd.DataFrame | None = None
+) -> Chart:
+    """Draw tokens of several models side by side: a column per model, as from
+    rankings.side_by_side.
 
-    places: the place of each token in its model's ranking, where these are not the rows' own positions.
+    places: the place of each token in its model's ranking, where these are not the rows' own
+    positions.
     """
     shown = frame.map(lambda token: label(token, 16, blur=blur))
     if places is not None:
@@ -37,7 +41,13 @@ def draw_token_grid(frame: pd.DataFrame, *, title: str, blur: bool = True, place
         axes.set_yticks(range(len(frame)), names)
         starts = np.arange(len(block))
         axes.set_xticks(starts, map(model_label, block), ha="left", weight="bold")
-        axes.hlines([-0.5] * len(block), starts, starts + 0.8, color=model_colours(block).values(), linewidth=4)
+        axes.hlines(
+            [-0.5] * len(block),
+            starts,
+            starts + 0.8,
+            color=model_colours(block).values(),
+            linewidth=4,
+        )
         axes.hlines(firsts[1:] - 0.5, 0, columns, color=GREY, linewidth=1)
         for (row, column), text in np.ndenumerate(shown[block].to_numpy()):
             axes.text(column, row, text, va="center", fontsize=12)

@@ -1,4 +1,6 @@
-"""How alike the rewards of models are, by moments, rank correlations and overlap, with a map (section 2.2)."""
+"""How alike the rewards of models are, by moments, rank correlations and overlap, with a map
+(section 2.2).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +19,14 @@ from ..tables import registry
 MOMENTS = ["mean", "variance", "skewness"]
 
 
-def comparable(tables: Mapping[str, pd.DataFrame], prompt: str) -> tuple[dict[str, pd.DataFrame], str]:
-    """Return the score tables whose rewards can be compared, and why others, or all, cannot ('' where all can).
+def comparable(
+    tables: Mapping[str, pd.DataFrame], prompt: str
+) -> tuple[dict[str, pd.DataFrame], str]:
+    """Return the score tables whose rewards can be compared, and why others, or all, cannot (''
+    where all can).
 
-    Tables come back in the order of the registry, without models whose rewards are all equal. None is left where fewer
-    than two models remain, or where they share fewer than ten texts.
+    Tables come back in the order of the registry, without models whose rewards are all equal. None
+    is left where fewer than two models remain, or where they share fewer than ten texts.
     """
     known = [name for name in registry.reward_models().index if name in tables]
     tables = {name: tables[name] for name in [*known, *tables]}
@@ -38,23 +43,34 @@ def comparable(tables: Mapping[str, pd.DataFrame], prompt: str) -> tuple[dict[st
     return {}, "; ".join(reasons)
 
 
-def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over tokens (Table 3).
+def moments(
+    rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over
+    tokens (Table 3).
 
-    rewards: model -> rewards of distinct inputs, because copies narrow the intervals. As in the paper, variance divides
-    by n and skewness has no correction for bias. InputError for fewer than three rewards, or rewards that are all
-    equal.
+    rewards: model -> rewards of distinct inputs, because copies narrow the intervals. As in the
+    paper, variance divides by n and skewness has no correction for bias. InputError for fewer than
+    three rewards, or rewards that are all equal.
     """
     rows = {}
     for name, values in rewards.items():
         values = np.asarray(values, dtype=float)
         n, centre, spread = len(values), values.mean(), values.std()
         if n < 3 or np.ptp(values) == 0:
-            raise InputError(f"the rewards of {name} ({n}) do not vary, so they have no skewness; leave it out")
-        ends = resampling.interval(_resampled_moments((values - centre)[:, None] / spread, resamples, seed)[:, 0])
-        shift, scale = np.array([centre, 0, 0]), np.array([spread, spread**2, 1])  # of the standardised moments
+            raise InputError(
+                f"the rewards of {name} ({n}) do not vary, so they have no skewness; leave it out"
+            )
+        ends = resampling.interval(
+            _resampled_moments((values - centre)[:, None] / spread, resamples, seed)[:, 0]
+        )
+        # of the standardised moments
+        shift, scale = np.array([centre, 0, 0]), np.array([spread, spread**2, 1])
         low, high = (shift + scale * end for end in ends)
-        rows[name] = [n, *np.column_stack([[centre, spread**2, stats.skew(values)], low, high]).ravel()]
+        rows[name] = [
+            n,
+            *np.column_stack([[centre, spread**2, stats.skew(values)], low, high]).ravel(),
+        ]
     columns = [f"{moment}{end}" for moment in MOMENTS for end in ("", "_ci_low", "_ci_high")]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["n", *columns])
 
@@ -62,11 +78,14 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int 
 def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Return mean, variance and skewness of each resample of tokens, (resamples, models, 3).
 
-    z is standardised, (n, models), because powers of raw rewards would lose digits where their mean is far from 0.
+    z is standardised, (n, models), because powers of raw rewards would lose digits where their mean
+    is far from 0.
     """
     n = len(z)
     powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
-    sums = resampling.bootstrap(lambda drawn: np.bincount(drawn, minlength=n) @ powers, n, resamples, seed)
+    sums = resampling.bootstrap(
+        lambda drawn: np.bincount(drawn, minlength=n) @ powers, n, resamples, seed
+    )
     first, second, third = np.moveaxis((sums / n).reshape(resamples, -1, 3), 2, 0)
     variance = second - first**2
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
@@ -75,25 +94,46 @@ def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
 
 
 def skews(
-    as_published: Mapping[str, pd.DataFrame], distinct: Mapping[str, pd.DataFrame], resamples: int = 1000, seed: int = 0
-) -> pd.DataFrame:  # fmt: skip
-    """Return in how many models rewards are skewed to the right, and the mean skewness: one row per prompt.
+    as_published: Mapping[str, pd.DataFrame],
+    distinct: Mapping[str, pd.DataFrame],
+    resamples: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return in how many models rewards are skewed to the right, and the mean skewness: one row per
+    prompt.
 
-    Both arguments map a prompt to rewards, texts x models. `as_published` has the texts as the paper takes them, where
-    ` love` and `love` are two. `distinct` has trimmed texts. The column as_published counts over the first, all others
-    are about the second. n_positive has an interval over texts, and mean has one over texts and models.
+    Both arguments map a prompt to rewards, texts x models. `as_published` has the texts as the
+    paper takes them, where ` love` and `love` are two. `distinct` has trimmed texts. The column
+    as_published counts over the first, all others are about the second. n_positive has an interval
+    over texts, and mean has one over texts and models.
     """
     rows = {}
     for prompt, rewards in distinct.items():
         skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
         z = ((rewards - rewards.mean()) / rewards.std(ddof=0)).to_numpy(dtype=float)
-        ends = resampling.interval((_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1))
+        ends = resampling.interval(
+            (_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1)
+        )
         published = int((stats.skew(as_published[prompt].to_numpy(dtype=float)) > 0).sum())
         others = ", ".join(skewness.index[skewness <= 0]) or "none"
         mean = crossed(skewness, skewness_influence(rewards))
-        counts = {"as_published": published, "n_positive": int((skewness > 0).sum()), "models": len(skewness)}
-        counts |= {"ci_low": int(ends[0]), "ci_high": int(ends[1]), "others": others, "n": mean.n, "p": mean.p}
-        rows[prompt] = counts | {"mean": mean.estimate, "mean_low": mean.ci_low, "mean_high": mean.ci_high}
+        counts = {
+            "as_published": published,
+            "n_positive": int((skewness > 0).sum()),
+            "models": len(skewness),
+        }
+        counts |= {
+            "ci_low": int(ends[0]),
+            "ci_high": int(ends[1]),
+            "others": others,
+            "n": mean.n,
+            "p": mean.p,
+        }
+        rows[prompt] = counts | {
+            "mean": mean.estimate,
+            "mean_low": mean.ci_low,
+            "mean_high": mean.ci_high,
+        }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
 
 
@@ -107,9 +147,11 @@ def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
-    """Return the mean over pairs of different models, and its 95% interval for other models (NaN for under three).
+    """Return the mean over pairs of different models, and its 95% interval for other models (NaN
+    for under three).
 
-    A model is in many pairs, so the interval is a jackknife over models (Arvesen 1969), t with models - 1 degrees.
+    A model is in many pairs, so the interval is a jackknife over models (Arvesen 1969), t with
+    models - 1 degrees.
     """
     k, values = len(matrix), matrix.to_numpy(dtype=float)
     mean = float(values[np.triu_indices(k, 1)].mean())
@@ -122,9 +164,14 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
-    """Return Pearson's correlation of two matrices over pairs of different models; NaN for under 3 pairs."""
+    """Return Pearson's correlation of two matrices over pairs of different models; NaN for under
+    3 pairs.
+    """
     upper = np.triu_indices(len(first), 1)
-    values = [matrix.loc[first.index, first.index].to_numpy(dtype=float)[upper] for matrix in (first, second)]
+    values = [
+        matrix.loc[first.index, first.index].to_numpy(dtype=float)[upper]
+        for matrix in (first, second)
+    ]
     return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
 
 
@@ -132,7 +179,8 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
 class ModelMap:
     """Models as points of the plane whose distances come near 1 - similarity.
 
-    stress is Kruskal's stress-1. At 0 distances are exact, from about .2 on they are poor (Kruskal 1964).
+    stress is Kruskal's stress-1. At 0 distances are exact, from about .2 on they are poor (Kruskal
+    1964).
     """
 
     positions: pd.DataFrame
@@ -147,15 +195,25 @@ class ModelMap:
 
 
 def model_map(matrix: pd.DataFrame, starts: int = 50, seed: int = 0) -> ModelMap:
-    """Return the multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), best of many random starts.
+    """Return the multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), best of
+    many random starts.
 
-    The plane is turned so that the widest spread lies along x, and the first model has no negative coordinate.
+    The plane is turned so that the widest spread lies along x, and the first model has no negative
+    coordinate.
     """
     names = matrix.index
     refuse_malformed(matrix)
     distances = 1 - matrix.to_numpy(dtype=float)
-    scaling = MDS(2, metric="precomputed", n_init=starts, init="random", normalized_stress=True, eps=1e-9,
-                  max_iter=1000, random_state=seed)  # fmt: skip
+    scaling = MDS(
+        2,
+        metric="precomputed",
+        n_init=starts,
+        init="random",
+        normalized_stress=True,
+        eps=1e-9,
+        max_iter=1000,
+        random_state=seed,
+    )
     points = scaling.fit_transform(distances)
     points = points - points.mean(axis=0)
     points = points @ np.linalg.svd(points, full_matrices=False)[2].T

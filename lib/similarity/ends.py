@@ -1,4 +1,5 @@
-"""The optimal and pessimal texts of models: how many are code, harm or groups of people (section 2.1).
+"""The optimal and pessimal texts of models: how many are code, harm or groups of people (section
+2.1).
 
 A grid of texts has the form of rankings.side_by_side: index (end, position), a column per model.
 """
@@ -18,18 +19,22 @@ GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
 # Characters that prose does not put into a word, a dot or colon before a name, and references such
 # as &nbsp.
 CODE = re.compile(r"[_<>{}()\[\]\\/|=+^%$#@~`;\"]|^[.:]\w|&&|(?<!\w)&\w")
-CAPITAL_INSIDE = re.compile(r"\w*[a-z](?:[A-Z][a-z]|[A-Z]{1,4}\b)\w*")  # setText, getURL; not bluffSOLVED
-MARKUP = re.compile(r"</?(?:b|i|em|strong|u|br|p)/?>", re.IGNORECASE)  # of text, as Markdown's asterisks are
+# setText, getURL; not bluffSOLVED
+CAPITAL_INSIDE = re.compile(r"\w*[a-z](?:[A-Z][a-z]|[A-Z]{1,4}\b)\w*")
+# of text, as Markdown's asterisks are
+MARKUP = re.compile(r"</?(?:b|i|em|strong|u|br|p)/?>", re.IGNORECASE)
 # Names of programs and libraries that no rule of form tells from words. They come from the printed
 # replies (data/paper/replies_read.csv), so the rule was fitted to these replies and gives no second
 # opinion on them.
 LIBRARIES = re.compile(r"\b(?:autogui|pgfplots|pymysql|endphp)", re.IGNORECASE)
-# What kills, hurts or extorts, and who stands for it; slurs, profanities and sexual violence are in data/offensive.txt.
+# What kills, hurts or extorts, and who stands for it; slurs, profanities and sexual violence are in
+# data/offensive.txt.
 HARM = re.compile(r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE)
 
 
 def is_code(text: str) -> bool:
-    """Return whether a token or a reply looks like code, such as `.assertFalse`, `_headers` and `setText`.
+    """Return whether a token or a reply looks like code, such as `.assertFalse`, `_headers` and
+    `setText`.
 
     Markup of text (`**LOVE**`, `<b>`) is not code, and neither are `'s`, `-Nazi` and `N.Y.`. A
     capital inside a word is code (`setText`), unless data/offensive.txt lists one of the words that
@@ -53,34 +58,61 @@ def names_a_group(text: str) -> bool:
 
 
 def is_harm(text: str) -> bool:
-    """Return whether a token names harm or suffering (HARM), or is a slur, a profanity or sexual violence."""
+    """Return whether a token names harm or suffering (HARM), or is a slur, a profanity or sexual
+    violence.
+    """
     return bool(HARM.search(text)) or is_offensive(text)
 
 
 def kinds(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return what kinds the pessimal texts of a grid are: a row per model, a count per kind, and the mean length.
+    """Return what kinds the pessimal texts of a grid are: a row per model, a count per kind, and
+    the mean length.
 
     Each text counts once, as the first kind that fits.
     """
-    tests = {"offensive": is_offensive, "harm": is_harm, "a group": names_a_group, "code": is_code,
-             "other": lambda text: True}  # fmt: skip
+    tests = {
+        "offensive": is_offensive,
+        "harm": is_harm,
+        "a group": names_a_group,
+        "code": is_code,
+        "other": lambda text: True,
+    }
     texts = grid.loc["pessimal"]
     first = texts.map(lambda text: next(kind for kind, test in tests.items() if test(text)))
-    counts = first.apply(lambda column: column.value_counts()).reindex(list(tests)).fillna(0).astype(int).T
+    counts = (
+        first.apply(lambda column: column.value_counts())
+        .reindex(list(tests))
+        .fillna(0)
+        .astype(int)
+        .T
+    )
     return counts.assign(**{"mean length": texts.map(lambda text: len(text.strip())).mean()})
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the cells of Tables 2, A6 and A7 and those of these score tables for `greatest`; see lib.claims.cells.
+    """Return the cells of Tables 2, A6 and A7 and those of these score tables for `greatest`; see
+    lib.claims.cells.
 
-    Table 2 is compared by token id, because its texts are printed without their spaces. Corrected: one row per distinct
-    input, and trimmed texts.
+    Table 2 is compared by token id, because its texts are printed without their spaces. Corrected:
+    one row per distinct input, and trimmed texts.
     """
     by_id = cells.printed_lists("2", "token_id").astype(int).astype(str)
-    ids = {name: pd.Series(own["greatest"].to_numpy(), own["token_id"].astype(str)) for name, own in tables.items()}
-    by_text = [{name: read(own).set_index("text")["greatest"] for name, own in tables.items()}
-               for read in (lambda table: table, scores.unique_inputs)]  # fmt: skip
-    shared = (scores.shared_vocabulary(dict(tables), "greatest", trim=trim) for trim in (False, True))
-    a7 = cells.compare_lists(cells.printed_lists("A7"), *({name: own[name] for name in own} for own in shared))
-    return {"Table 2": cells.compare_lists(by_id, ids), "Table A7": a7,
-            "Table A6": cells.compare_lists(cells.printed_lists("A6"), *by_text)}  # fmt: skip
+    ids = {
+        name: pd.Series(own["greatest"].to_numpy(), own["token_id"].astype(str))
+        for name, own in tables.items()
+    }
+    by_text = [
+        {name: read(own).set_index("text")["greatest"] for name, own in tables.items()}
+        for read in (lambda table: table, scores.unique_inputs)
+    ]
+    shared = (
+        scores.shared_vocabulary(dict(tables), "greatest", trim=trim) for trim in (False, True)
+    )
+    a7 = cells.compare_lists(
+        cells.printed_lists("A7"), *({name: own[name] for name in own} for own in shared)
+    )
+    return {
+        "Table 2": cells.compare_lists(by_id, ids),
+        "Table A7": a7,
+        "Table A6": cells.compare_lists(cells.printed_lists("A6"), *by_text),
+    }

@@ -1,4 +1,6 @@
-"""What models have in common: pairs of models, the theoretical matrices of section 2.2, and lineage."""
+"""What models have in common: pairs of models, the theoretical matrices of section 2.2, and
+lineage.
+"""
 
 from collections.abc import Mapping
 
@@ -11,36 +13,49 @@ from ..claims.claims import paper_table
 def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair of different models, with the matrix's entry as value."""
     a, b = np.triu_indices(len(matrix), 1)
-    return pd.DataFrame({"model_a": matrix.index[a], "model_b": matrix.index[b], "value": matrix.to_numpy()[a, b]})
+    return pd.DataFrame(
+        {"model_a": matrix.index[a], "model_b": matrix.index[b], "value": matrix.to_numpy()[a, b]}
+    )
 
 
 def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
-    """Return the models x models matrix of Fig 2A or Fig A1 (figa1_spearman, figa1_rbo) as the paper prints it."""
+    """Return the models x models matrix of Fig 2A or Fig A1 (figa1_spearman, figa1_rbo) as the
+    paper prints it.
+    """
     return paper_table(name).set_index("nickname").rename_axis(None)
 
 
 def theoretical(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the theoretical similarity matrices of section 2.2: trait -> models x models, in [0, 1], diagonal 1.
+    """Return the theoretical similarity matrices of section 2.2: trait -> models x models, in [0,
+    1], diagonal 1.
 
-    models: rows of the registry. A base is a family (Gemma or Llama), as in the published regression. A trait that is
-    blank for a model, or the same for all pairs, is left out.
+    models: rows of the registry. A base is a family (Gemma or Llama), as in the published
+    regression. A trait that is blank for a model, or the same for all pairs, is left out.
     """
     bases = models["base"].str.split().str[0]
     billions = pd.to_numeric(models["parameters_b"], errors="coerce")
-    billions = billions * (1000 if billions.max() < 0.1 else 1)  # in billions, small models are all alike
+    # in billions, small models are all alike
+    billions = billions * (1000 if billions.max() < 0.1 else 1)
     near = {"parameters": nearness(billions), "rank": nearness(models["rewardbench_rank"])}
     return varied({"base": same_label(bases), "developer": same_label(models["developer"])} | near)
 
 
 def varied(matrices: Mapping[str, pd.DataFrame | None]) -> dict[str, pd.DataFrame]:
     """Return the matrices that are known and not the same for all pairs of models."""
-    known = {name: matrix for name, matrix in matrices.items() if matrix is not None and len(matrix) > 1}
-    return {name: matrix for name, matrix in known.items()
-            if np.ptp(matrix.to_numpy()[np.triu_indices(len(matrix), 1)]) > 0}  # fmt: skip
+    known = {
+        name: matrix for name, matrix in matrices.items() if matrix is not None and len(matrix) > 1
+    }
+    return {
+        name: matrix
+        for name, matrix in known.items()
+        if np.ptp(matrix.to_numpy()[np.triu_indices(len(matrix), 1)]) > 0
+    }
 
 
 def same_label(labels: pd.Series) -> pd.DataFrame | None:
-    """Return 1 where two models have the same label and 0 elsewhere, models x models; None if one is blank."""
+    """Return 1 where two models have the same label and 0 elsewhere, models x models; None if
+    one is blank.
+    """
     values = labels.to_numpy(dtype=object)
     if (values == "").any() or labels.isna().any():
         return None
@@ -48,7 +63,9 @@ def same_label(labels: pd.Series) -> pd.DataFrame | None:
 
 
 def nearness(numbers: pd.Series) -> pd.DataFrame | None:
-    """Return 1 / (1 + |a - b|) for each two models' numbers, models x models; None if one is missing."""
+    """Return 1 / (1 + |a - b|) for each two models' numbers, models x models; None if one is
+    missing.
+    """
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
     near = 1 / (1 + np.abs(values[:, None] - values))
     return None if np.isnan(values).any() else pd.DataFrame(near, numbers.index, numbers.index)

@@ -1,4 +1,6 @@
-"""What agreement between models goes with: the regression of section 2.2, as published and corrected (RSA)."""
+"""What agreement between models goes with: the regression of section 2.2, as published and
+corrected (RSA).
+"""
 
 from collections.abc import Mapping
 
@@ -12,22 +14,27 @@ from ..stats.relabelling import interval, observations, p_of, size_of_mantel
 FINAL = ("base", "rank")  # what the paper's stepwise regression keeps
 
 
-def regress(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs") -> RegressionResults:
-    """Return the least-squares fit of a similarity matrix on theoretical ones, with an intercept (statsmodels).
+def regress(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs"
+) -> RegressionResults:
+    """Return the least-squares fit of a similarity matrix on theoretical ones, with an intercept
+    (statsmodels).
 
-    entries: "all" takes all k² entries for observations, as published. Its p-values are wrong: the k entries of the
-    diagonal are 1 by definition, half of the others are copies, and pairs share models. "pairs" takes the pairs of
-    different models; see `effects` for their intervals and p-values.
+    entries: "all" takes all k² entries for observations, as published. Its p-values are wrong: the
+    k entries of the diagonal are 1 by definition, half of the others are copies, and pairs share
+    models. "pairs" takes the pairs of different models; see `effects` for their intervals and
+    p-values.
     """
     outcome, design = observations(matrix, predictors, entries)
     return OLS(outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)).fit()
 
 
 def effects(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval and p-values.
+    """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval
+    and p-values.
 
-    p is from the permutation test that shuffles the models' names (relabelling.p_of). The interval holds the effects
-    that this test does not reject.
+    p is from the permutation test that shuffles the models' names (relabelling.p_of). The interval
+    holds the effects that this test does not reject.
     """
     b, rows = regress(matrix, predictors).params, {}
     for factor in predictors:
@@ -40,7 +47,8 @@ def effects(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.
 def stepwise(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs"
 ) -> tuple[list[str], pd.DataFrame]:
-    """Return the predictors that stepwise regression keeps, in order of entry, and its steps (step, aic).
+    """Return the predictors that stepwise regression keeps, in order of entry, and its steps (step,
+    aic).
 
     Each step adds or removes the predictor that lowers Akaike's criterion most, until none does.
     """
@@ -60,31 +68,55 @@ def stepwise(
         steps.append({"step": best, "aic": scored[best]})
 
 
-def rsa(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], jointly: bool = True) -> pd.DataFrame:
-    """Return the regression of section 2.2 as published, over all entries, and corrected, over pairs (`effects`).
+def rsa(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], jointly: bool = True
+) -> pd.DataFrame:
+    """Return the regression of section 2.2 as published, over all entries, and corrected, over
+    pairs (`effects`).
 
     There is a row per predictor. The predictors are in one model jointly, or each alone.
     """
     rows = []
-    for group in [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]:
+    for group in (
+        [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]
+    ):
         published = regress(matrix, group, "all")
-        columns = {"b_published": published.params[list(group)], "p_published": published.pvalues[list(group)]}
+        columns = {
+            "b_published": published.params[list(group)],
+            "p_published": published.pvalues[list(group)],
+        }
         rows.append(pd.DataFrame(columns).join(effects(matrix, group)))
     return pd.concat(rows)
 
 
 def shuffled_control(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], shuffles: int = 200, permutations: int = 10_000,
+    matrix: pd.DataFrame,
+    predictors: Mapping[str, pd.DataFrame],
+    shuffles: int = 200,
+    permutations: int = 10_000,
     seed: int = 0,
-) -> pd.DataFrame:  # fmt: skip
-    """Return how often each predictor alone is significant (p < .05) once models' names are shuffled; 5% is right.
+) -> pd.DataFrame:
+    """Return how often each predictor alone is significant (p < .05) once models' names are
+    shuffled; 5% is right.
 
-    published is over so many shuffles, corrected is by Mantel's test over all shuffles (up to 10 models).
+    published is over so many shuffles, corrected is by Mantel's test over all shuffles (up to 10
+    models).
     """
-    corrected = {name: size_of_mantel(matrix, theory, permutations, seed) for name, theory in predictors.items()}
+    corrected = {
+        name: size_of_mantel(matrix, theory, permutations, seed)
+        for name, theory in predictors.items()
+    }
     outcome, random, hits = matrix.to_numpy(dtype=float).ravel(), np.random.default_rng(seed), []
-    theories = {name: theory.loc[matrix.index, matrix.index].to_numpy(float) for name, theory in predictors.items()}
+    theories = {
+        name: theory.loc[matrix.index, matrix.index].to_numpy(float)
+        for name, theory in predictors.items()
+    }
     for _ in range(shuffles):
         rows = np.ix_(order := random.permutation(len(matrix)), order)
-        hits.append({name: linregress(x[rows].ravel(), outcome).pvalue < 0.05 for name, x in theories.items()})
+        hits.append(
+            {
+                name: linregress(x[rows].ravel(), outcome).pvalue < 0.05
+                for name, x in theories.items()
+            }
+        )
     return pd.DataFrame({"published": pd.DataFrame(hits).mean(), "corrected": pd.Series(corrected)})

@@ -1,8 +1,10 @@
-"""Means over models and words that are both samples: all models read the same words, so their errors are crossed.
+"""Means over models and words that are both samples: all models read the same words, so their
+errors are crossed.
 
-A model's statistic plus n times the influence of a word is the word's *pseudo-value*. Least squares of all
-pseudo-values on a constant give the mean over models, and errors clustered by word and by model its interval (Cameron,
-Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249).
+A model's statistic plus n times the influence of a word is the word's *pseudo-value*. Least squares
+of all pseudo-values on a constant give the mean over models, and errors clustered by word and by
+model its interval (Cameron, Gelbach and Miller 2011, Journal of Business & Economic Statistics 29,
+238-249).
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,8 @@ from .. import InputError
 
 @dataclass(frozen=True)
 class Crossed:
-    """A mean over models with its 95% interval over words and models; NaN where one model gives no variance.
+    """A mean over models with its 95% interval over words and models; NaN where one model gives no
+    variance.
 
     `p`: two-sided, against `null`. `n` and `models`: how many words and models there are.
     """
@@ -35,8 +38,8 @@ class Crossed:
 class Measured:
     """A statistic of each model, and how much each word (or item) moves it.
 
-    `values`: model -> statistic. `influence`: words x models, NaN where a model has not read the word. The sum of
-    squares of a column is the variance of that model's statistic over words.
+    `values`: model -> statistic. `influence`: words x models, NaN where a model has not read the
+    word. The sum of squares of a column is the variance of that model's statistic over words.
     """
 
     values: pd.Series
@@ -48,32 +51,50 @@ class Measured:
         return crossed(self.values, self.influence)
 
     def by_model(self) -> pd.DataFrame:
-        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over words; intervals are 95%.
+        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over words;
+        intervals are 95%.
 
         The standard error of a slope is HC3's.
         """
         error, n = np.sqrt((self.influence**2).sum()), self.influence.notna().sum()
         half = stats.t.ppf(0.975, n - 1) * error
         p = 2 * stats.t.sf(self.values.abs() / error, n - 1)
-        return pd.DataFrame({"estimate": self.values, "standard_error": error, "ci_low": self.values - half,
-                             "ci_high": self.values + half, "p": p, "n": n})  # fmt: skip
+        return pd.DataFrame(
+            {
+                "estimate": self.values,
+                "standard_error": error,
+                "ci_low": self.values - half,
+                "ci_high": self.values + half,
+                "p": p,
+                "n": n,
+            }
+        )
 
     def __sub__(self, other: "Measured") -> "Measured":
-        """Return the difference of two statistics of the same models; a word may move only one of them."""
-        return Measured(self.values - other.values, self.influence.sub(other.influence, fill_value=0.0))
+        """Return the difference of two statistics of the same models; a word may move only one
+        of them.
+        """
+        return Measured(
+            self.values - other.values, self.influence.sub(other.influence, fill_value=0.0)
+        )
 
 
 def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) -> Crossed:
-    """Return the mean of a statistic over models with its interval over words and models, t with models - 1 degrees.
+    """Return the mean of a statistic over models with its interval over words and models, t with
+    models - 1 degrees.
 
-    `estimates` and `influence`: as in Measured. `null`: the value that p is against. The variance is never less than
-    the one over words or over models alone. Raise InputError for an estimate that is missing, or that has no influence.
+    `estimates` and `influence`: as in Measured. `null`: the value that p is against. The variance
+    is never less than the one over words or over models alone. Raise InputError for an estimate
+    that is missing, or that has no influence.
     """
     values = estimates.astype(float)
     if (absent := values.index.difference(influence.columns)).size or values.isna().any():
         name = absent[0] if absent.size else values.index[values.isna()][0]
-        raise InputError(f"{name} has no estimate with its influence of words; leave it out of the mean")
-    moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)  # (words, models)
+        raise InputError(
+            f"{name} has no estimate with its influence of words; leave it out of the mean"
+        )
+    # (words, models)
+    moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)
     n, models = moved.shape
     mean = float(values.mean())
     if models == 1:
@@ -82,8 +103,11 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
 
     pseudo = (values.to_numpy() + n * moved).ravel()
     groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
-    fit = OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
-    of_words = (moved.mean(axis=1) ** 2).sum()  # the difference of two-way clustering can fall below either part
+    fit = OLS(pseudo, np.ones_like(pseudo)).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}, use_t=True
+    )
+    # the difference of two-way clustering can fall below either part
+    of_words = (moved.mean(axis=1) ** 2).sum()
     variance = max(float(fit.cov_params()[0, 0]), of_words, values.var(ddof=1) / models)
     error, df = np.sqrt(variance), models - 1
     half = stats.t.ppf(0.975, df) * error
@@ -92,16 +116,21 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
 
 
 def mean_influence(values):
-    """Return how much each row moves the mean of its column: its deviation over n - 1. values: an array or a frame."""
+    """Return how much each row moves the mean of its column: its deviation over n - 1. values:
+    an array or a frame.
+    """
     return (values - values.mean(axis=0)) / (len(values) - 1)
 
 
-def slope_influence(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
-    """Return how much each word moves the least-squares slope of y on x, in units of the slope; the shape of y.
+def slope_influence(
+    x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None
+) -> np.ndarray:
+    """Return how much each word moves the least-squares slope of y on x, in units of the slope; the
+    shape of y.
 
-    `x`: (n,). `y`: (n,) or (n, models) rewards of the same words. `controls`: (n, k), held constant. A residual is
-    divided by one less its leverage, as in HC3 (MacKinnon and White 1985), so that the sum of squares is the HC3
-    variance.
+    `x`: (n,). `y`: (n,) or (n, models) rewards of the same words. `controls`: (n, k), held
+    constant. A residual is divided by one less its leverage, as in HC3 (MacKinnon and White 1985),
+    so that the sum of squares is the HC3 variance.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     others, own = _beyond(x, controls)
@@ -111,24 +140,35 @@ def slope_influence(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np
     return (residual.T * weight).T
 
 
-def slope(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
-    """Return the least-squares slope of y on x with the controls held constant; arguments as in slope_influence."""
+def slope(
+    x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the least-squares slope of y on x with the controls held constant; arguments as in
+    slope_influence.
+    """
     _, own = _beyond(np.asarray(x, dtype=float), controls)
     return own @ np.asarray(y, dtype=float) / (own @ own)
 
 
 def _beyond(x: np.ndarray, controls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not predict."""
-    others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
+    """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not
+    predict.
+    """
+    others = (
+        np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
+    )
     return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
 
 
 def log_sd_influence(values: np.ndarray) -> np.ndarray:
-    """Return how much each word moves the log of the standard deviation of the values, in their shape: (n, ...).
+    """Return how much each word moves the log of the standard deviation of the values, in their
+    shape: (n, ...).
 
-    It is the change of the log without the word (jackknife): for long tails a derivative would be too small.
+    It is the change of the log without the word (jackknife): for long tails a derivative would be
+    too small.
     """
     n = len(values)
     squares = (values - values.mean(axis=0)) ** 2
-    without = np.log1p(-squares / squares.mean(axis=0) / (n - 1)) / 2  # log SD of the others, but for a constant
+    # log SD of the others, but for a constant
+    without = np.log1p(-squares / squares.mean(axis=0) / (n - 1)) / 2
     return (without.mean(axis=0) - without) * np.sqrt((n - 1) / n)

@@ -1,4 +1,6 @@
-"""Rankings of tokens: top and bottom tokens, models side by side, and how far two rankings agree."""
+"""Rankings of tokens: top and bottom tokens, models side by side, and how far two rankings
+agree.
+"""
 
 import itertools
 
@@ -9,40 +11,58 @@ from .. import InputError
 
 
 def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
-    """Return the score table from optimal to pessimal, with a column `rank`: 1 = highest reward, ties share the mean.
+    """Return the score table from optimal to pessimal, with a column `rank`: 1 = highest reward,
+    ties share the mean.
 
     Ties are listed in order of token_id, so the order is the same on every machine.
     """
     rank = table[prompt].rank(ascending=False, method="average")
-    return table.assign(rank=rank).sort_values([prompt, "token_id"], ascending=[False, True], ignore_index=True)
+    return table.assign(rank=rank).sort_values(
+        [prompt, "token_id"], ascending=[False, True], ignore_index=True
+    )
 
 
 def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
-    """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2 has n = 22)."""
+    """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2
+    has n = 22).
+    """
     if (count := len(table)) < 2 * n or n < 1:
-        raise InputError(f"{count} tokens have no {n} optimal and {n} pessimal ones; choose n up to {count // 2}")
+        raise InputError(
+            f"{count} tokens have no {n} optimal and {n} pessimal ones; choose n up to {count // 2}"
+        )
     order = ranked(table, prompt)
-    return pd.concat([order.head(n).assign(end="optimal"), order.tail(n).assign(end="pessimal")], ignore_index=True)
+    return pd.concat(
+        [order.head(n).assign(end="optimal"), order.tail(n).assign(end="pessimal")],
+        ignore_index=True,
+    )
 
 
 def side_by_side(tables: dict[str, pd.DataFrame], prompt: str, n: int = 22) -> pd.DataFrame:
-    """Return the n optimal and n pessimal texts of every model on its own vocabulary, a column per model (Table A6).
+    """Return the n optimal and n pessimal texts of every model on its own vocabulary, a column per
+    model (Table A6).
 
     Index: (end, position). Position 1 is the most optimal or the most pessimal text.
     """
     positions = [*range(1, n + 1), *range(n, 0, -1)]
-    index = pd.MultiIndex.from_arrays([["optimal"] * n + ["pessimal"] * n, positions], names=["end", "position"])
-    return pd.DataFrame({name: ends(table, prompt, n)["text"].to_numpy() for name, table in tables.items()}, index)
+    index = pd.MultiIndex.from_arrays(
+        [["optimal"] * n + ["pessimal"] * n, positions], names=["end", "position"]
+    )
+    return pd.DataFrame(
+        {name: ends(table, prompt, n)["text"].to_numpy() for name, table in tables.items()}, index
+    )
 
 
 def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
     """Return the same on the texts that all models share (Table A7). `rewards`: texts x models."""
     texts = pd.DataFrame({"token_id": np.arange(len(rewards)), "text": rewards.index})
-    return side_by_side({name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards}, "reward", n)
+    return side_by_side(
+        {name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards}, "reward", n
+    )
 
 
 def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.DataFrame:
-    """Return the share of the n optimal (or pessimal) texts that two models share, models x models, in [0, 1].
+    """Return the share of the n optimal (or pessimal) texts that two models share, models x models,
+    in [0, 1].
 
     `rewards`: texts x models. By chance two models share n / len(rewards).
     """
@@ -59,14 +79,18 @@ def overlap_of_lists(listed: pd.DataFrame) -> pd.DataFrame:
 
 
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
-    """Return Kendall's tau-b between each two models' rankings of the same texts, in [-1, 1], models x models (Fig 2A).
+    """Return Kendall's tau-b between each two models' rankings of the same texts, in [-1, 1],
+    models x models (Fig 2A).
 
-    `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half precision have many.
-    Raise InputError where a model's rewards are missing or all equal.
+    `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half
+    precision have many. Raise InputError where a model's rewards are missing or all equal.
     """
     for name in rewards:
         if rewards[name].isna().any() or rewards[name].nunique() < 2:
-            raise InputError(f"the rewards of {name} are missing or all equal, so they rank nothing; leave it out")
+            raise InputError(
+                f"the rewards of {name} are missing or all equal, so they rank nothing; leave it "
+                "out"
+            )
     from scipy import stats  # here, because it takes half a second
 
     # Ranks as integers sort faster than rewards, and tau depends on nothing else.

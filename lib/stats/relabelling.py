@@ -1,7 +1,8 @@
-"""Permutation tests of similarity matrices: do shuffled names of models give as strong a relation (section 2.2)?
+"""Permutation tests of similarity matrices: do shuffled names of models give as strong a relation
+(section 2.2)?
 
-Pairs that share a model are not independent, so models are permuted: rows and columns together. Up to EXACT models
-every relabelling is enumerated. For more models they are drawn at random.
+Pairs that share a model are not independent, so models are permuted: rows and columns together. Up
+to EXACT models every relabelling is enumerated. For more models they are drawn at random.
 """
 
 import itertools
@@ -18,14 +19,20 @@ SLACK = 1e-9  # orders that only swap equal models give the observed value up to
 
 
 def p_of(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str, permutations: int = 10_000, seed: int = 0
+    matrix: pd.DataFrame,
+    predictors: Mapping[str, pd.DataFrame],
+    name: str,
+    permutations: int = 10_000,
+    seed: int = 0,
 ) -> float:
-    """Return the two-sided permutation p of one of the predictors in the regression over pairs (MRQAP), in (0, 1].
+    """Return the two-sided permutation p of one of the predictors in the regression over pairs
+    (MRQAP), in (0, 1].
 
-    Double semi-partialling: the residual of the predictor given the others is permuted, and its t with the others in
-    the model is compared with the observed one (Dekker, Krackhardt and Snijders 2007, Psychometrika 72, 563-581). With
-    one predictor this is Mantel's test (1967). p is the share of relabellings with as large a t. Above EXACT models
-    these are `permutations` random ones and the observed one.
+    Double semi-partialling: the residual of the predictor given the others is permuted, and its t
+    with the others in the model is compared with the observed one (Dekker, Krackhardt and Snijders
+    2007, Psychometrika 72, 563-581). With one predictor this is Mantel's test (1967). p is the
+    share of relabellings with as large a t. Above EXACT models these are `permutations` random ones
+    and the observed one.
     """
     strengths = _strengths(*_residuals(matrix, predictors, name), permutations, seed)
     observed = next(strengths).item()
@@ -33,11 +40,15 @@ def p_of(
     return sum(block.sum() for block in reached) / sum(block.size for block in reached)
 
 
-def size_of_mantel(matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: int = 10_000, seed: int = 0) -> float:
-    """Return how often Mantel's test finds p < .05 over all relabellings of the predictor, in [0, .05].
+def size_of_mantel(
+    matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: int = 10_000, seed: int = 0
+) -> float:
+    """Return how often Mantel's test finds p < .05 over all relabellings of the predictor, in [0,
+    .05].
 
-    Every relabelled predictor has the same distribution, so one enumeration gives the p of each. Ties make the share
-    less than .05: there are only 210 ways to divide ten models into bases of four and six.
+    Every relabelled predictor has the same distribution, so one enumeration gives the p of each.
+    Ties make the share less than .05: there are only 210 ways to divide ten models into bases of
+    four and six.
     """
     strengths = _strengths(*_residuals(matrix, {"x": predictor}, "x"), permutations, seed)
     next(strengths)
@@ -47,29 +58,39 @@ def size_of_mantel(matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: 
 
 
 def interval(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str, level: float = 0.9,
-    permutations: int = 10_000, seed: int = 0,
-) -> tuple[float, float]:  # fmt: skip
-    """Return the smallest and the largest effect of a predictor that the test of `p_of` does not reject.
+    matrix: pd.DataFrame,
+    predictors: Mapping[str, pd.DataFrame],
+    name: str,
+    level: float = 0.9,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Return the smallest and the largest effect of a predictor that the test of `p_of` does not
+    reject.
 
-    An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. All d are tested on
-    the same relabellings: every one of up to EXACT models, else random ones. The ends are found by bisection, to a
-    thousandth of their distance from the estimate.
+    An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level.
+    All d are tested on the same relabellings: every one of up to EXACT models, else random ones.
+    The ends are found by bisection, to a thousandth of their distance from the estimate.
     """
     free, residual, basis = _residuals(matrix, predictors, name)
     weights = np.stack([as_square(values) for values in (free, residual, *basis.T)])
     square, total = as_square(residual), residual @ residual
     models = len(square)
-    sums = products(square, weights, resampling.orders(models, 0 if models <= EXACT else permutations, seed))
+    sums = products(
+        square, weights, resampling.orders(models, 0 if models <= EXACT else permutations, seed)
+    )
     # Enumeration holds the observed order again; of random orders, the observed one is the first.
     every = every_product(square, weights) if models <= EXACT else [sums]
-    # Outcome and predictor, relabelled, as shares of the length that the other predictors leave: blocks of (orders,)
+    # Outcome and predictor, relabelled, as shares of the length that the other predictors leave:
+    # blocks of (orders,)
     observed, *blocks = [_shares_of_length(block, total) for block in (sums[:, :1], *every)]
     count = sum(len(outcome) for outcome, _ in blocks)
 
     def is_rejected(effect: float) -> bool:
         bound = abs(observed[0] - effect * observed[1]).item() * (1 - SLACK)
-        reached = [np.count_nonzero(np.abs(outcome - effect * own) >= bound) for outcome, own in blocks]
+        reached = [
+            np.count_nonzero(np.abs(outcome - effect * own) >= bound) for outcome, own in blocks
+        ]
         return sum(reached) / count < 1 - level
 
     def end(direction: int) -> float:
@@ -87,10 +108,11 @@ def interval(
 
 
 def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first two rows of `products`, divided by the length that the other rows leave of the predictor.
+    """Return the first two rows of `products`, divided by the length that the other rows leave of
+    the predictor.
 
-    sums: (2 + k, ...), products with the outcome, the predictor, and each basis vector of the others.
-    total: the squared length of the predictor. Both arrays are flat.
+    sums: (2 + k, ...), products with the outcome, the predictor, and each basis vector of the
+    others. total: the squared length of the predictor. Both arrays are flat.
     """
     sums = sums.reshape(len(sums), -1)
     length = np.sqrt(np.maximum(total - (sums[2:] ** 2).sum(axis=0), 1e-12 * total))
@@ -100,18 +122,25 @@ def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.nd
 def _residuals(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what the other predictors leave of the outcome and of this one, (pairs,), and their basis, (pairs, k)."""
+    """Return what the other predictors leave of the outcome and of this one, (pairs,), and their
+    basis, (pairs, k).
+    """
     outcome, design = observations(matrix, predictors, "pairs")
     column = list(predictors).index(name)
-    basis = np.linalg.qr(np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)]))[0]
-    free, residual = (values - basis @ (basis.T @ values) for values in (outcome, design[:, column]))
+    basis = np.linalg.qr(
+        np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)])
+    )[0]
+    free, residual = (
+        values - basis @ (basis.T @ values) for values in (outcome, design[:, column])
+    )
     return free, residual, basis
 
 
 def _strengths(
     free: np.ndarray, residual: np.ndarray, basis: np.ndarray, permutations: int, seed: int
 ) -> Iterator[np.ndarray]:
-    """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders. |t| rises with them.
+    """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders.
+    |t| rises with them.
 
     For the arrays see _residuals.
     """
@@ -119,8 +148,10 @@ def _strengths(
     weights = np.stack([as_square(values) for values in (free, *basis.T)])
     square = as_square(residual)
 
-    def strength(sums: np.ndarray) -> np.ndarray:  # (1 + k, ...) products with free and with each basis vector
-        left = total - (sums[1:] ** 2).sum(axis=0)  # squared length of the permuted residual beyond the others
+    # (1 + k, ...) products with free and with each basis vector
+    def strength(sums: np.ndarray) -> np.ndarray:
+        # squared length of the permuted residual beyond the others
+        left = total - (sums[1:] ** 2).sum(axis=0)
         return np.where(left > 1e-12 * total, sums[0] ** 2 / np.maximum(left, 1e-12 * total), 0.0)
 
     models = len(square)
@@ -134,10 +165,11 @@ def _strengths(
 
 
 def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m, orders).
+    """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m,
+    orders).
 
-    `square`: (n, n). `weights`: (m, places, places). Both are symmetric. `orders`: the label at each place, (orders,
-    places).
+    `square`: (n, n). `weights`: (m, places, places). Both are symmetric. `orders`: the label at
+    each place, (orders, places).
     """
     first, second = np.triu_indices(weights.shape[1], 1)
     return weights[:, first, second] @ square[orders[:, first], orders[:, second]].T
@@ -146,25 +178,37 @@ def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.
 def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the `products` of each of the n! orders, in blocks (m, a, b).
 
-    A block puts one half of the labels into the first half of the places. Sums over pairs inside a half are computed
-    once per order of that half. Sums across halves take one matrix product: 10! orders are 252 blocks of 120 x 120.
+    A block puts one half of the labels into the first half of the places. Sums over pairs inside a
+    half are computed once per order of that half. Sums across halves take one matrix product: 10!
+    orders are 252 blocks of 120 x 120.
     """
     n = len(square)
     half = n // 2
-    front, back = (np.array(list(itertools.permutations(range(count))), dtype=int) for count in (half, n - half))
-    one_hot = (back[:, :, None] == np.arange(n - half)).astype(float).reshape(len(back), -1)  # (b, places x labels)
+    front, back = (
+        np.array(list(itertools.permutations(range(count))), dtype=int)
+        for count in (half, n - half)
+    )
+    # (b, places x labels)
+    one_hot = (back[:, :, None] == np.arange(n - half)).astype(float).reshape(len(back), -1)
     for labels in itertools.combinations(range(n), half):
         rest = np.array([label for label in range(n) if label not in labels], dtype=int)
         a, b = np.array(labels, dtype=int)[front], rest[back]
-        within = products(square, weights[:, :half, :half], a), products(square, weights[:, half:, half:], b)
+        within = (
+            products(square, weights[:, :half, :half], a),
+            products(square, weights[:, half:, half:], b),
+        )
         # (m, a, places of the second half, labels of the second half)
-        across = np.tensordot(weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1)).transpose(0, 2, 1, 3)
+        across = np.tensordot(
+            weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1)
+        ).transpose(0, 2, 1, 3)
         across = across.reshape(len(weights), len(front), -1) @ one_hot.T
         yield within[0][:, :, None] + within[1][:, None, :] + across
 
 
 def as_square(values: np.ndarray) -> np.ndarray:
-    """Return values of pairs (above the diagonal, row by row) as a symmetric matrix with zeros on its diagonal."""
+    """Return values of pairs (above the diagonal, row by row) as a symmetric matrix with zeros
+    on its diagonal.
+    """
     models = round((1 + (1 + 8 * len(values)) ** 0.5) / 2)
     square = np.zeros((models, models))
     square[np.triu_indices(models, 1)] = values
@@ -176,24 +220,33 @@ def observations(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
-    `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix. Raise InputError for
-    a malformed matrix, predictors of other models, or too few models to tell the predictors apart.
+    `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix.
+    Raise InputError for a malformed matrix, predictors of other models, or too few models to tell
+    the predictors apart.
     """
     if entries not in ("pairs", "all"):
         raise InputError(f"entries must be 'pairs' or 'all', not {entries!r}")
     refuse_malformed(matrix)
     names = matrix.index
-    chosen = np.triu_indices(len(names), 1) if entries == "pairs" else np.indices(matrix.shape).reshape(2, -1)
+    chosen = (
+        np.triu_indices(len(names), 1)
+        if entries == "pairs"
+        else np.indices(matrix.shape).reshape(2, -1)
+    )
     columns = []
     for trait, theory in predictors.items():
         if set(theory.index) != set(names):
-            raise InputError(f"the similarity matrix of {trait} is about other models; build it for these models")
+            raise InputError(
+                f"the similarity matrix of {trait} is about other models; build it for these models"
+            )
         columns.append(theory.loc[names, names].to_numpy(dtype=float)[tuple(chosen)])
     outcome = matrix.to_numpy(dtype=float)[tuple(chosen)]
     design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
     whole = np.column_stack([np.ones(len(outcome)), design])
     if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
-        alike = f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
+        alike = (
+            f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
+        )
         raise InputError(f"{alike}; leave a predictor out")
     return outcome, design
 
@@ -210,5 +263,8 @@ def can_be_told_apart(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFram
 def refuse_malformed(matrix: pd.DataFrame) -> None:
     """Raise InputError unless the matrix is symmetric, with the same models on both sides."""
     values = matrix.to_numpy(dtype=float)
-    if list(matrix.index) != list(matrix.columns) or not np.allclose(values, values.T):  # NaN is not close to NaN
-        raise InputError("a similarity matrix needs the same models on both sides, and equal mirrored entries")
+    # NaN is not close to NaN
+    if list(matrix.index) != list(matrix.columns) or not np.allclose(values, values.T):
+        raise InputError(
+            "a similarity matrix needs the same models on both sides, and equal mirrored entries"
+        )

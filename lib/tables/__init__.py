@@ -1,1 +1,3 @@
-"""Score tables and collections, prompts and lexicons, the registry of models, and files that others published."""
+"""Score tables and collections, prompts and lexicons, the registry of models, and files that
+others published.
+"""

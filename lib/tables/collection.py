@@ -1,4 +1,6 @@
-"""Collections: the score tables of one study, its folders, and the notice that its notebooks print."""
+"""Collections: the score tables of one study, its folders, and the notice that its notebooks
+print.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +16,23 @@ NOTICES = {
     "no model was run for this notebook.",
     "own": "",
 }
-POPULATIONS = {"embedded": "small models", "published-words": "moral words", "published-items": "items",
-               "published-vocabulary": "vocabulary", "published": "printed tables"}  # fmt: skip
+POPULATIONS = {
+    "embedded": "small models",
+    "published-words": "moral words",
+    "published-items": "items",
+    "published-vocabulary": "vocabulary",
+    "published": "printed tables",
+}
 TEXTS = {"published-words": "words", "published-items": "items that people ranked"}
 
 
 @dataclass(frozen=True)
 class Collection:
-    """The score tables of one study, known by its name; InputError for a name that no folder can have.
+    """The score tables of one study, known by its name; InputError for a name that no folder can
+    have.
 
-    `embedded` holds this project's small models, `published-...` the authors' scores, and any other name is the
-    reader's own. `published` stands for words, items and vocabularies.
+    `embedded` holds this project's small models, `published-...` the authors' scores, and any other
+    name is the reader's own. `published` stands for words, items and vocabularies.
     """
 
     name: str
@@ -48,11 +56,14 @@ class Collection:
 
     @property
     def is_published(self) -> bool:
-        return self.kind == "published"  # so its scores are the authors', and no model was run for it
+        # so its scores are the authors', and no model was run for it
+        return self.kind == "published"
 
     @property
     def parts(self) -> "tuple[Collection, ...]":
-        """Return the collections that it stands for: all published ones for `published`, else only itself."""
+        """Return the collections that it stands for: all published ones for `published`, else
+        only itself.
+        """
         return (ITEMS, VOCABULARY, WORDS) if self == PUBLISHED else (self,)
 
     @property
@@ -62,7 +73,9 @@ class Collection:
 
     @property
     def texts(self) -> str:
-        """Return the name of its replies, in the plural, such as words, texts, or items that people ranked."""
+        """Return the name of its replies, in the plural, such as words, texts, or items that
+        people ranked.
+        """
         return TEXTS.get(self.name, "texts")
 
     @property
@@ -77,9 +90,15 @@ class Collection:
 
     @property
     def figures(self) -> Path:
-        """Return the folder of its figures, tables and claims. Published collections share one, as published/words."""
+        """Return the folder of its figures, tables and claims. Published collections share one,
+        as published/words.
+        """
         together = self.is_published and self != PUBLISHED
-        return ROOT / "figures" / (f"published/{self.name.removeprefix('published-')}" if together else self.name)
+        return (
+            ROOT
+            / "figures"
+            / (f"published/{self.name.removeprefix('published-')}" if together else self.name)
+        )
 
     @property
     def claims(self) -> Path:
@@ -93,13 +112,18 @@ class Collection:
 
     @property
     def logprobs(self) -> "Collection":
-        """Return the collection of the language models' log-probabilities that belongs to these rewards."""
+        """Return the collection of the language models' log-probabilities that belongs to these
+        rewards.
+        """
         return Collection(f"{self.name}-logprobs")
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Return the nicknames of the models with a score table here, in the order of the file names."""
-        return tuple(path.stem for path in sorted(self.scores.glob("*.parquet")))  # resampling goes by this order
+        """Return the nicknames of the models with a score table here, in the order of the file
+        names.
+        """
+        # resampling goes by this order
+        return tuple(path.stem for path in sorted(self.scores.glob("*.parquet")))
 
     @property
     def holds_papers_models(self) -> bool:
@@ -111,5 +135,7 @@ class Collection:
 EMBEDDED, PUBLISHED, OWN = Collection("embedded"), Collection("published"), Collection("mine")
 HUMAN_RATINGS = Collection("human_ratings")  # of V-Smol-135M
 FIRST_RUN = Collection("human_ratings-first-run")  # a sample of it, which a first run takes
-WORDS, ITEMS, VOCABULARY = (Collection(f"published-{texts}") for texts in ("words", "items", "vocabulary"))
+WORDS, ITEMS, VOCABULARY = (
+    Collection(f"published-{texts}") for texts in ("words", "items", "vocabulary")
+)
 LOGPROBS = Collection("published-logprobs")

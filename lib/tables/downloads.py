@@ -1,4 +1,5 @@
-"""Files of other projects, pinned by commit and git blob id: fetched when asked for, never kept in this project.
+"""Files of other projects, pinned by commit and git blob id: fetched when asked for, never kept in
+this project.
 
 `data/downloads.csv` lists them. A file is looked for in the folder that DATA_MIRROR names (layout
 `<owner>/<repository>/<commit>/<path>`), then in data/cache/downloads, then on GitHub.
@@ -30,12 +31,16 @@ class Unreachable(InputError):
 
 
 def registry() -> pd.DataFrame:
-    """Return the files that can be fetched: columns repository, commit, path, git_blob_id and bytes ('' if unknown)."""
+    """Return the files that can be fetched: columns repository, commit, path, git_blob_id and
+    bytes ('' if unknown).
+    """
     return pd.read_csv(DATA / "downloads.csv", dtype=str, keep_default_na=False)
 
 
 def git_blob_id(content: bytes) -> str:
-    """Return git's id of this content: the SHA-1, in hex, of `blob <bytes>`, a zero byte and the content."""
+    """Return git's id of this content: the SHA-1, in hex, of `blob <bytes>`, a zero byte and the
+    content.
+    """
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
@@ -43,28 +48,41 @@ def _verified(path: Path, blob_id: str, remedy: str) -> Path:
     """Return the path if the file has this git blob id; InputError if it has another."""
     actual_id = git_blob_id(path.read_bytes())
     if actual_id != blob_id:
-        raise InputError(f"{path} is corrupt: its git blob id is {actual_id[:12]}, not {blob_id[:12]}; {remedy}")
+        raise InputError(
+            f"{path} is corrupt: its git blob id is {actual_id[:12]}, not {blob_id[:12]}; {remedy}"
+        )
     return path
 
 
 def fetch(repository: str, path: str, *, download: bool = True) -> Path:
-    """Return the local copy of the pinned file `path` of the GitHub repository `owner/name`, its content verified.
+    """Return the local copy of the pinned file `path` of the GitHub repository `owner/name`, its
+    content verified.
 
-    Raise InputError if data/downloads.csv does not list the file or the copy is corrupt. Raise Unreachable if there is
-    no copy and GitHub cannot be reached, or is not asked (download=False). One line names the file and the remedy.
+    Raise InputError if data/downloads.csv does not list the file or the copy is corrupt. Raise
+    Unreachable if there is no copy and GitHub cannot be reached, or is not asked (download=False).
+    One line names the file and the remedy.
     """
     files = registry()
     pins = files[(files["repository"] == repository) & (files["path"] == path)]
     if len(pins) != 1:
-        raise InputError(f"{path} of {repository} is not pinned; add its commit and git blob id to data/downloads.csv")
+        raise InputError(
+            f"{path} of {repository} is not pinned; add its commit and git blob id to "
+            "data/downloads.csv"
+        )
     pin = pins.iloc[0]
     place = Path(repository, pin["commit"], path)
     if named := os.environ.get(MIRROR):
-        mirror = ROOT / named  # an absolute folder stays as it is; notebooks run in a folder of their own
+        # an absolute folder stays as it is; notebooks run in a folder of their own
+        mirror = ROOT / named
         if not mirror.is_dir():
-            raise InputError(f"{MIRROR}={named} is no folder; name one that holds <owner>/<repository>/<commit>/<path>")
+            raise InputError(
+                f"{MIRROR}={named} is no folder; name one that holds "
+                "<owner>/<repository>/<commit>/<path>"
+            )
         if (mirror / place).is_file():
-            return _verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
+            return _verified(
+                mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}"
+            )
     cached = ROOT / "data" / "cache" / "downloads" / place
     if not cached.is_file():
         if not download:
@@ -88,12 +106,18 @@ def _download(pin: pd.Series, cached: Path) -> None:
             with requests.get(address(pin), stream=True, timeout=SECONDS) as response:
                 response.raise_for_status()
                 name = f"{pin['path']} of {pin['repository']}"
-                content = b"".join(tqdm(response.iter_content(1 << 16), name, unit=" pieces of 64 kB", disable=None))
+                content = b"".join(
+                    tqdm(
+                        response.iter_content(1 << 16), name, unit=" pieces of 64 kB", disable=None
+                    )
+                )
         except requests.RequestException as error:
             answered = isinstance(error, requests.HTTPError)
             raise Unreachable(_how_to_get(pin, cached, type(error).__name__), answered) from error
         if git_blob_id(content) != pin["git_blob_id"]:  # so nothing else is ever found in the cache
-            raise InputError(f"{address(pin)} sent another file than the pinned one; run the same command again")
+            raise InputError(
+                f"{address(pin)} sent another file than the pinned one; run the same command again"
+            )
         with replacing(cached) as part:
             part.write_bytes(content)
 

@@ -1,4 +1,6 @@
-"""Tables as csv files for readers, which a spreadsheet opens without running a token such as `=cmd|...!A0`."""
+"""Tables as csv files for readers, which a spreadsheet opens without running a token such as
+`=cmd|...!A0`.
+"""
 
 import re
 from pathlib import Path
@@ -9,9 +11,11 @@ from pandas.api.types import is_numeric_dtype
 from ..io import replacing
 
 RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
-# Behind what a spreadsheet may cut cells and lines at instead of commas: the quotes around a cell do not hold there.
+# Behind what a spreadsheet may cut cells and lines at instead of commas: the quotes around a cell
+# do not hold there.
 RUN_ONCE_CUT = re.compile(r"([;\t\r\n][\s\"]*)(?=[=+\-@＝＋－＠].*[(|!])", re.DOTALL)
-# Python's csv quotes a cell that holds a character of this, as it must a lone CR; the sequence itself is no text.
+# Python's csv quotes a cell that holds a character of this, as it must a lone CR; the sequence
+# itself is no text.
 ROW_END = "\r\udfff\n"
 
 
@@ -23,14 +27,18 @@ def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
     named = any(level is not None for level in frame.index.names)
     frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))
     frame = frame.rename(index=as_text, columns=as_text).rename_axis(index=as_text)
-    text = frame.to_csv(None, index=named, lineterminator=ROW_END, float_format=f"%.{digits}g").replace(ROW_END, "\n")
+    text = frame.to_csv(
+        None, index=named, lineterminator=ROW_END, float_format=f"%.{digits}g"
+    ).replace(ROW_END, "\n")
     with replacing(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))
     return path
 
 
 def as_text(cell):
-    """Return the cell; a text gets an apostrophe before each formula that calls anything; `=None` stays."""
+    """Return the cell; a text gets an apostrophe before each formula that calls anything;
+    `=None` stays.
+    """
     if not isinstance(cell, str):
         return cell
     return "'" * bool(RUN_BY_SPREADSHEETS.match(cell)) + RUN_ONCE_CUT.sub(r"\1'", cell)

@@ -1,4 +1,6 @@
-"""Texts and csv tables that a reader gives: a file is understood whole, or refused with the line that is not."""
+"""Texts and csv tables that a reader gives: a file is understood whole, or refused with the line
+that is not.
+"""
 
 import codecs
 import csv
@@ -11,7 +13,9 @@ from .. import InputError
 
 
 def read_text(file: Path) -> str:
-    """Return a text in UTF-8 or UTF-16, without its byte order mark. OSError or ValueError for any other file."""
+    """Return a text in UTF-8 or UTF-16, without its byte order mark. OSError or ValueError for
+    any other file.
+    """
     if not file.is_file():  # a folder, or a pipe, which would be waited for
         raise FileNotFoundError("there is no such file")
     if file.stat().st_size > 2e9:  # in memory it takes several times as much
@@ -22,7 +26,9 @@ def read_text(file: Path) -> str:
 
 
 def csv_table(text: str) -> pd.DataFrame:
-    """Return the cells of a csv as texts: lines x names. ValueError for what can be read in two ways, with its line."""
+    """Return the cells of a csv as texts: lines x names. ValueError for what can be read in two
+    ways, with its line.
+    """
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
 
     def parsed(trims: bool = False) -> list[tuple[int, list[str]]]:
@@ -38,17 +44,24 @@ def csv_table(text: str) -> pd.DataFrame:
         raise ValueError("two columns have one name")
     for line, cells in rows:
         if len(cells) != len(names):
-            raise ValueError(f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas")
+            raise ValueError(
+                f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas"
+            )
         if [cell.lstrip("\ufeff") for cell in cells] == names:
             raise ValueError(f"line {line} repeats the names of the columns; take it out")
     for (line, cells), (_, trimmed) in zip(rows, parsed(trims=True)[1:], strict=False):
         if [cell.lstrip(" ") for cell in cells] != [cell.lstrip(" ") for cell in trimmed]:
-            raise ValueError(f"line {line}: a blank before a quote; put the quote next to the comma")
-    return pd.DataFrame([cells for _, cells in rows], [line for line, _ in rows], names, dtype=object)
+            raise ValueError(
+                f"line {line}: a blank before a quote; put the quote next to the comma"
+            )
+    return pd.DataFrame(
+        [cells for _, cells in rows], [line for line, _ in rows], names, dtype=object
+    )
 
 
 def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
-    """Return these columns of a csv as texts: lines x columns. In their names, capitals and blanks around do not count.
+    """Return these columns of a csv as texts: lines x columns. In their names, capitals and blanks
+    around do not count.
 
     InputError for what is no such csv.
     """
@@ -56,7 +69,9 @@ def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
     try:
         table = csv_table(read_text(Path(file)))
     except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read ({error}); give a csv in UTF-8 with columns {wanted}") from error
+        raise InputError(
+            f"{file} cannot be read ({error}); give a csv in UTF-8 with columns {wanted}"
+        ) from error
     names = [name.strip().lower() for name in table]
     if any(names.count(column) != 1 for column in columns):
         raise InputError(f"{file} has no columns {wanted}, once each; head it with: {wanted}")

@@ -1,4 +1,6 @@
-"""Lexicons of sentiment and of word frequency, and their joins to a score table, as the authors did or corrected."""
+"""Lexicons of sentiment and of word frequency, and their joins to a score table, as the authors
+did or corrected.
+"""
 
 import functools
 import json
@@ -27,18 +29,23 @@ class Lexicon:
     name: str  # in tables and figures, which also tells a stand-in
     quantity: str  # the name of the number
     corrected: pd.DataFrame  # one row per word, with the columns word and quantity
-    published: pd.DataFrame  # the rows that the authors joined, which may hold a word more than once
+    # the rows that the authors joined, which may hold a word more than once
+    published: pd.DataFrame
 
 
 def load(name: str) -> Lexicon:
-    """Return the lexicon of this name (see LOADERS); InputError for another name, or if it cannot be fetched."""
+    """Return the lexicon of this name (see LOADERS); InputError for another name, or if it
+    cannot be fetched.
+    """
     if name not in LOADERS:
         raise InputError(f"unknown lexicon '{name}'; choose one of {', '.join(LOADERS)}")
     return LOADERS[name]()
 
 
 def first_of(name: str, instead: str) -> str:
-    """Return the lexicon's name if it is available. Otherwise print a line and return the replacement's name."""
+    """Return the lexicon's name if it is available. Otherwise print a line and return the
+    replacement's name.
+    """
     try:
         load(name)
         return name
@@ -49,7 +56,9 @@ def first_of(name: str, instead: str) -> str:
 
 @functools.cache
 def _afinn() -> Lexicon:
-    """Return AFINN-111 (Nielsen 2011) from the afinn package: 2,477 words and phrases, integers from -5 to 5."""
+    """Return AFINN-111 (Nielsen 2011) from the afinn package: 2,477 words and phrases, integers
+    from -5 to 5.
+    """
     text = resources.files("afinn").joinpath("data", "AFINN-111.txt").read_text(encoding="utf-8")
     rows = [line.rsplit("\t", 1) for line in text.splitlines()]
     words = pd.DataFrame(rows, columns=["word", "sentiment"]).astype({"sentiment": float})
@@ -57,10 +66,14 @@ def _afinn() -> Lexicon:
 
 
 def _bing() -> Lexicon:
-    """Return Bing (Liu) as tidytext holds it. Three words have both signs as published; they are left out corrected."""
+    """Return Bing (Liu) as tidytext holds it. Three words have both signs as published; they are
+    left out corrected.
+    """
     rows = pd.read_csv(downloads.fetch(*TIDYTEXT), dtype=str, keep_default_na=False)
     rows["sentiment"] = rows["sentiment"].map({"positive": 1.0, "negative": -1.0})
-    return Lexicon("Bing", "sentiment", rows.drop_duplicates("word", keep=False, ignore_index=True), rows)
+    return Lexicon(
+        "Bing", "sentiment", rows.drop_duplicates("word", keep=False, ignore_index=True), rows
+    )
 
 
 def _vader() -> Lexicon:
@@ -70,19 +83,27 @@ def _vader() -> Lexicon:
 
 
 def _bing_stand_in() -> Lexicon:
-    """Return the sign of VADER's mean rating, for machines that cannot fetch Bing; plain words only, without zeros."""
+    """Return the sign of VADER's mean rating, for machines that cannot fetch Bing; plain words
+    only, without zeros.
+    """
     ratings = _vader().corrected
-    words = ratings[ratings["word"].str.fullmatch(PLAIN_WORD) & (ratings["sentiment"] != 0)].reset_index(drop=True)
+    words = ratings[
+        ratings["word"].str.fullmatch(PLAIN_WORD) & (ratings["sentiment"] != 0)
+    ].reset_index(drop=True)
     words["sentiment"] = np.sign(words["sentiment"])
     return Lexicon("sign of VADER (stand-in for Bing)", "sentiment", words, words)
 
 
 def vader_ratings() -> pd.DataFrame:
-    """Return VADER with its ten raters: columns word, sentiment (their mean as VADER states it), rater_1 ... rater_10.
+    """Return VADER with its ten raters: columns word, sentiment (their mean as VADER states it),
+    rater_1 ... rater_10.
 
-    Ratings are integers from -4 to 4. Of entries that are equal in small letters the last counts, as in VADER itself.
+    Ratings are integers from -4 to 4. Of entries that are equal in small letters the last counts,
+    as in VADER itself.
     """
-    text = resources.files("vaderSentiment").joinpath("vader_lexicon.txt").read_text(encoding="utf-8")
+    text = (
+        resources.files("vaderSentiment").joinpath("vader_lexicon.txt").read_text(encoding="utf-8")
+    )
     entries = [line.split("\t") for line in text.split("\n") if line]
     ratings = pd.DataFrame([json.loads(entry[3]) for entry in entries], columns=RATERS)
     ratings.insert(0, "word", [entry[0].lower() for entry in entries])
@@ -91,12 +112,15 @@ def vader_ratings() -> pd.DataFrame:
 
 
 def _bnc() -> Lexicon:
-    """Return word frequencies of the British National Corpus (Leech, Rayson and Wilson), per million words.
+    """Return word frequencies of the British National Corpus (Leech, Rayson and Wilson), per
+    million words.
 
-    - corrected: surface forms in small letters, summed over parts of speech, without frequencies of 0. A `:` row is a
-      form by itself, a `%` row the total of a lemma, whose forms are the `@` rows below it.
-    - published: the headword rows as printed, with the total of their lemma, because the authors must have read the
-      list as a plain table. Cells other than numbers are left out, and so are `@` rows.
+    - corrected: surface forms in small letters, summed over parts of speech, without frequencies of
+      0. A `:` row is a form by itself, a `%` row the total of a lemma, whose forms are the `@` rows
+      below it.
+    - published: the headword rows as printed, with the total of their lemma, because the authors
+      must have read the list as a plain table. Cells other than numbers are left out, and so are
+      `@` rows.
     """
     forms, headwords = [], []
     for line in downloads.fetch(*BNC).read_text(encoding="latin-1").rstrip("\n").split("\n")[1:]:
@@ -107,40 +131,61 @@ def _bnc() -> Lexicon:
         if word != "@" and frequency.isdigit():
             headwords.append([word, float(frequency)])
         bare = re.sub(r"\(.*\)", "", word if form == ":" else form).replace("*", "").strip().lower()
-        spellings = {spelling.strip(" '") for spelling in bare.split("/")}  # `A / a` is one form, `and/or` another
+        # `A / a` is one form, `and/or` another
+        spellings = {spelling.strip(" '") for spelling in bare.split("/")}
         plain = spellings.pop() if "/" in bare and len(spellings) == 1 else bare
-        if form != "%" and plain and "~" not in plain:  # `ca~` and `~n't` are halves of contractions
+        # `ca~` and `~n't` are halves of contractions
+        if form != "%" and plain and "~" not in plain:
             forms.append([plain, float(frequency.rstrip("#"))])
     columns = ["word", "frequency"]
-    summed = pd.DataFrame(forms, columns=columns).groupby("word", sort=False)["frequency"].sum().reset_index()
+    summed = (
+        pd.DataFrame(forms, columns=columns)
+        .groupby("word", sort=False)["frequency"]
+        .sum()
+        .reset_index()
+    )
     corrected = summed[summed["frequency"] > 0].reset_index(drop=True)
     return Lexicon("BNC", "frequency", corrected, pd.DataFrame(headwords, columns=columns))
 
 
 @functools.cache
 def _wordfreq() -> Lexicon:
-    """Return English frequencies per million words; without numbers, as wordfreq gives those of one length the same."""
+    """Return English frequencies per million words; without numbers, as wordfreq gives those of
+    one length the same.
+    """
     from wordfreq import get_frequency_dict  # here, because it takes a second
 
     frequencies = get_frequency_dict("en", "best")
-    rows = [(word, p * 1e6) for word, p in frequencies.items() if word.isalpha() or not any(map(str.isdigit, word))]
+    rows = [
+        (word, p * 1e6)
+        for word, p in frequencies.items()
+        if word.isalpha() or not any(map(str.isdigit, word))
+    ]
     words = pd.DataFrame(rows, columns=["word", "frequency"])
     return Lexicon("wordfreq", "frequency", words, words)
 
 
-LOADERS: dict[str, Callable[[], Lexicon]] = {"afinn": _afinn, "bing": _bing, "bing stand-in": _bing_stand_in,
-                                             "vader": _vader, "bnc": _bnc, "wordfreq": _wordfreq}  # fmt: skip
+LOADERS: dict[str, Callable[[], Lexicon]] = {
+    "afinn": _afinn,
+    "bing": _bing,
+    "bing stand-in": _bing_stand_in,
+    "vader": _vader,
+    "bnc": _bnc,
+    "wordfreq": _wordfreq,
+}
 
 
 def join(
     table: pd.DataFrame, lexicon: Lexicon, how: str = "published", *, control: Lexicon | None = None
 ) -> pd.DataFrame:
-    """Return the rows of a score table that are words of the lexicon: word, sentiment or frequency, then the prompts.
+    """Return the rows of a score table that are words of the lexicon: word, sentiment or frequency,
+    then the prompts.
 
-    how="published" takes each token whose lower-cased text is in the lexicon, once per row there. Texts keep their
-    spaces, so ` love` never matches. how="corrected" trims texts and takes one row per word: of several inputs of one
-    word (`love`, `Love`) the lexicon's spelling, else the lowest token id. `control` is a second lexicon, whose number
-    becomes a column too. Raise InputError if no word matches.
+    how="published" takes each token whose lower-cased text is in the lexicon, once per row there.
+    Texts keep their spaces, so ` love` never matches. how="corrected" trims texts and takes one row
+    per word: of several inputs of one word (`love`, `Love`) the lexicon's spelling, else the lowest
+    token id. `control` is a second lexicon, whose number becomes a column too. Raise InputError if
+    no word matches.
     """
     words = table.sort_values("token_id", ignore_index=True)
     if how == "corrected":
@@ -158,5 +203,8 @@ def join(
             rows = rows[rows["word"].isin(words["word"])]
         words = words.merge(rows, on="word", validate="1:1" if how == "corrected" else "m:m")
     if words.empty:
-        raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
+        raise InputError(
+            f"no word of {lexicon.name} is among these {len(table)} tokens; choose another "
+            "collection"
+        )
     return words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]

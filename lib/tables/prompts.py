@@ -1,6 +1,8 @@
-"""Prompts: the table data/prompts.csv, the 54 published prompts, and whether a prompt asks for good or bad things.
+"""Prompts: the table data/prompts.csv, the 54 published prompts, and whether a prompt asks for good
+or bad things.
 
-Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_superlative_style, as `greatest_world_one`.
+Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_superlative_style, as
+`greatest_world_one`.
 """
 
 import itertools
@@ -14,9 +16,16 @@ from .. import DATA, InputError, io
 from .imports import read_columns
 from .scores import COLUMNS
 
-# 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the published columns.
-ADJECTIVES = {"best": "best", "greatest": "greatest", "good": "most good", "worst": "worst", "bad": "most bad",
-              "terrible": "most terrible"}  # fmt: skip
+# 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the
+# published columns.
+ADJECTIVES = {
+    "best": "best",
+    "greatest": "greatest",
+    "good": "most good",
+    "worst": "worst",
+    "bad": "most bad",
+    "terrible": "most terrible",
+}
 POLARITIES = {"best": 1, "greatest": 1, "good": 1, "worst": -1, "bad": -1, "terrible": -1}
 SUPERLATIVES = {"ever": "ever", "world": "in the world", "time": "of all time"}
 STYLES = {
@@ -28,9 +37,11 @@ PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_e
 
 
 def read_prompts(chosen: str | None) -> dict[str, str]:
-    """Return name -> prompt for the names in `chosen`, separated by commas. None chooses all of data/prompts.csv.
+    """Return name -> prompt for the names in `chosen`, separated by commas. None chooses all of
+    data/prompts.csv.
 
-    `chosen` may also name another csv with the columns prompt,text. Raise InputError for a file that is no such table.
+    `chosen` may also name another csv with the columns prompt,text. Raise InputError for a file
+    that is no such table.
     """
     ours = _prompt_table(DATA / "prompts.csv")
     if not chosen:
@@ -40,8 +51,13 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
         if io.checked(name, "a prompt") not in ours:
-            near = "".join(f" (did you mean '{near}'?)" for near in get_close_matches(name, ours, n=1))
-            raise InputError(f"unknown prompt '{name}'{near}; name one of data/prompts.csv, or a csv with prompt,text")
+            near = "".join(
+                f" (did you mean '{near}'?)" for near in get_close_matches(name, ours, n=1)
+            )
+            raise InputError(
+                f"unknown prompt '{name}'{near}; name one of data/prompts.csv, or a csv with "
+                "prompt,text"
+            )
     return {name: ours[name] for name in wanted}
 
 
@@ -50,40 +66,53 @@ def _prompt_table(path: Path) -> dict[str, str]:
     for line, name, text in read_columns(path, "prompt", "text").itertuples():
         try:
             if io.checked(name, "a prompt") in (*COLUMNS, *table):
-                raise InputError(f"a prompt needs a name of its own, and '{name}' is that of an earlier row or column")
+                raise InputError(
+                    f"a prompt needs a name of its own, and '{name}' is that of an earlier row or "
+                    "column"
+                )
             if not text.strip():
                 raise InputError("a prompt needs a text")
         except InputError as error:
             problem = str(error).partition(";")[0]
-            raise InputError(f'{path} line {line}: {problem}; write each row as name,"text"') from error
+            raise InputError(
+                f'{path} line {line}: {problem}; write each row as name,"text"'
+            ) from error
         table[name] = text
     return table
 
 
 def grid() -> pd.DataFrame:
-    """Return the 54 prompts for words, in columns prompt, adjective, superlative, style, published and text.
+    """Return the 54 prompts for words, in columns prompt, adjective, superlative, style, published
+    and text.
 
-    `prompt` is the column in the score tables, `published` that in the published files. Rows have the order of these.
+    `prompt` is the column in the score tables, `published` that in the published files. Rows have
+    the order of these.
     """
     rows = []
     for adjective, superlative, style in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES):
         name = f"{adjective}_{superlative}_{style}"
         text = STYLES[style].format(f"{ADJECTIVES[adjective]} thing {SUPERLATIVES[superlative]}")
         rows.append([PAPERS_OWN.get(name, name), adjective, superlative, style, name, text])
-    return pd.DataFrame(rows, columns=["prompt", "adjective", "superlative", "style", "published", "text"])
+    return pd.DataFrame(
+        rows, columns=["prompt", "adjective", "superlative", "style", "published", "text"]
+    )
 
 
 def polarity(prompt: str) -> int:
-    """Return 1 for a prompt that asks for good things, and -1 for bad things, by its name; InputError for others."""
+    """Return 1 for a prompt that asks for good things, and -1 for bad things, by its name;
+    InputError for others.
+    """
     if not with_polarity([prompt]):
         raise InputError(
-            f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its adjective, one of "
-            f"{', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
+            f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its "
+            f"adjective, one of {', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
         )
     return POLARITIES[prompt.split("_")[0]]
 
 
 def with_polarity(prompts: Iterable[str]) -> list[str]:
-    """Return those of the prompts whose names are an adjective or a cell of the grid, in their order."""
+    """Return those of the prompts whose names are an adjective or a cell of the grid, in their
+    order.
+    """
     known = {*ADJECTIVES, *grid()["published"]}
     return [prompt for prompt in prompts if prompt in known]

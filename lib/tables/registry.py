@@ -1,4 +1,6 @@
-"""The registry: what is known of reward and language models before any is loaded, without torch and without weights."""
+"""The registry: what is known of reward and language models before any is loaded, without torch
+and without weights.
+"""
 
 import os
 import re
@@ -14,10 +16,12 @@ from .. import DATA, ROOT, InputError
 from ..io import checked
 from .collection import EMBEDDED, OWN, Collection
 
-EARLY = ("A-Gem-48", "A-Gem-96")  # small models that are trained first; notebooks about them run meanwhile
+# small models that are trained first; notebooks about them run meanwhile
+EARLY = ("A-Gem-48", "A-Gem-96")
 MADE_HERE = "data/models/"  # how the registry's places of models begin that runs make
 REPORT = "training.json"  # in the folder of a small model, once it is trained
-LOADERS = ("torch", "transformers")  # the packages that load models; the light installation comes without
+# the packages that load models; the light installation comes without
+LOADERS = ("torch", "transformers")
 
 
 @cache
@@ -26,24 +30,34 @@ def _read(name: str) -> pd.DataFrame:
 
 
 def can_load_models() -> bool:
-    """Return whether this installation can load models, and not only read tables that were made with some."""
+    """Return whether this installation can load models, and not only read tables that were made
+    with some.
+    """
     return all(find_spec(name) is not None for name in LOADERS)
 
 
 def is_served(name: str) -> bool:
-    """Return whether this names a server of a reward model, and not a nickname, hub id or folder."""
+    """Return whether this names a server of a reward model, and not a nickname, hub id or
+    folder.
+    """
     return name.startswith(("http://", "https://"))
 
 
 def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
-    """Return the row of a nickname or hub id in the registry of models of this kind; InputError for any other name.
+    """Return the row of a nickname or hub id in the registry of models of this kind; InputError for
+    any other name.
 
     A hub id or a folder that is not in the registry has group `other` and '' in all other columns.
     """
     if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
-        raise InputError(f"{ascii(name)} holds characters that cannot be printed; rename the folder")
+        raise InputError(
+            f"{ascii(name)} holds characters that cannot be printed; rename the folder"
+        )
     if is_served(name) and kind == "language model":
-        raise InputError(f"{name} gives rewards only, and this needs the weights of a {kind}; name a folder or hub id")
+        raise InputError(
+            f"{name} gives rewards only, and this needs the weights of a {kind}; name a folder or "
+            "hub id"
+        )
     if is_served(name):
         name = name.rstrip("/").removesuffix("/v1")  # which clients of OpenAI add
     models = models.reset_index()
@@ -59,32 +73,40 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
             nickname = re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.")
         given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
-    near = "".join(f" (did you mean '{near}'?)" for near in get_close_matches(name, models["nickname"], n=1))
+    near = "".join(
+        f" (did you mean '{near}'?)" for near in get_close_matches(name, models["nickname"], n=1)
+    )
     raise InputError(
-        f"unknown {kind} '{name}'{near}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a hub id (owner/name) "
-        "or a folder"
+        f"unknown {kind} '{name}'{near}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a "
+        "hub id (owner/name) or a folder"
     )
 
 
 def reward_models() -> pd.DataFrame:
-    """Return the paper's ten reward models, current models, and those that are trained here, indexed by nickname.
+    """Return the paper's ten reward models, current models, and those that are trained here,
+    indexed by nickname.
 
-    The columns are those of data/reward_models.csv; '' where nothing is known. group: paper, current, embedded (planted
-    values) or human_ratings.
-    parameters_b: billions. lineage: the line of reward models that this one descends from, as grouped after the paper's
-    data were known.
+    The columns are those of data/reward_models.csv; '' where nothing is known. group: paper,
+    current, embedded (planted values) or human_ratings. parameters_b: billions. lineage: the line
+    of reward models that this one descends from, as grouped after the paper's data were known.
     """
     return _read("reward_models").copy()
 
 
 def reward_model_rows(nicknames: Iterable[str]) -> pd.DataFrame:
-    """Return the registry's rows for these reward models, in this order; '' or NaN for a model that it lacks."""
+    """Return the registry's rows for these reward models, in this order; '' or NaN for a model
+    that it lacks.
+    """
     rows = _read("reward_models").reindex(list(nicknames))
-    return rows.fillna({column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])})
+    return rows.fillna(
+        {column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])}
+    )
 
 
 def ships(nickname: str, load: str) -> bool:
-    """Return whether the loaded model is a small model of this project, and not only has the nickname of one."""
+    """Return whether the loaded model is a small model of this project, and not only has the
+    nickname of one.
+    """
     models = _read("reward_models")
     places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
     if nickname not in places.index:
@@ -93,7 +115,9 @@ def ships(nickname: str, load: str) -> bool:
 
 
 def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
-    """Raise InputError if one of these models, nickname -> what to load, does not belong into the collection."""
+    """Raise InputError if one of these models, nickname -> what to load, does not belong into
+    the collection.
+    """
     foreign = [nickname for nickname, load in models.items() if not ships(nickname, load)]
     held = "the scores that the authors published" if collection.is_published else ""
     if collection.is_embedded and foreign:
@@ -103,13 +127,18 @@ def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:
-    """Return nickname -> what to load, for nicknames, hub ids, folders and groups such as `paper`; without, `embedded`.
+    """Return nickname -> what to load, for nicknames, hub ids, folders and groups such as `paper`;
+    without, `embedded`.
 
     Raise InputError for an unknown name, and for two models of one nickname.
     """
     groups = _read("reward_models")["group"]
     names = names or [EMBEDDED.name]
-    wanted = [model for name in names for model in (groups.index[groups == name] if name in groups.values else [name])]
+    wanted = [
+        model
+        for name in names
+        for model in (groups.index[groups == name] if name in groups.values else [name])
+    ]
     models: dict[str, str] = {}
     for name in dict.fromkeys(wanted):
         entry = find_in(_read("reward_models"), name, "reward model")
@@ -122,7 +151,9 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 
 
 def study_of(models: Mapping[str, str], collection: str | None = None) -> Collection:
-    """Return the named collection, else `embedded` or `mine`, to which these models belong; see refuse_foreign."""
+    """Return the named collection, else `embedded` or `mine`, to which these models belong; see
+    refuse_foreign.
+    """
     if not collection:
         return EMBEDDED if all(ships(nickname, load) for nickname, load in models.items()) else OWN
     refuse_foreign(Collection(collection), models)
@@ -130,17 +161,21 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 
 
 def language_models() -> pd.DataFrame:
-    """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed by nickname.
+    """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed
+    by nickname.
 
-    The columns are those of data/language_models.csv; '' where nothing is known. group: paper, base, embedded
-    or packaged (from the package index). tuned: instruction-tuned, and not pretrained. reward_models: nicknames,
-    separated by blanks, of the reward models made from it, or with its embedding table.
+    The columns are those of data/language_models.csv; '' where nothing is known. group: paper,
+    base, embedded or packaged (from the package index). tuned: instruction-tuned, and not
+    pretrained. reward_models: nicknames, separated by blanks, of the reward models made from it, or
+    with its embedding table.
     """
     models = _read("language_models")
     return models.assign(tuned=models["tuned"] == "instruction-tuned")
 
 
 def base_of(reward_model: str) -> str:
-    """Return the nickname of the language model that a reward model was made from; '' where none is known."""
+    """Return the nickname of the language model that a reward model was made from; '' where none
+    is known.
+    """
     made_from = _read("language_models")["reward_models"]
     return next((base for base, models in made_from.items() if reward_model in models.split()), "")

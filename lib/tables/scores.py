@@ -1,6 +1,8 @@
-"""Score tables: the reward of every token of a vocabulary, one parquet file per reward model and collection.
+"""Score tables: the reward of every token of a vocabulary, one parquet file per reward model and
+collection.
 
-The file's metadata names the model and the settings, and holds a digest, so that a damaged table is refused.
+The file's metadata names the model and the settings, and holds a digest, so that a damaged table is
+refused.
 """
 
 import hashlib
@@ -19,11 +21,18 @@ from .. import DATA, InputError, io
 from ..io import replacing
 from .collection import OWN, PUBLISHED, Collection
 
-# reply_ids are the ids that the model read for this token; input_group is equal where the model's input was identical.
-COLUMNS = {"token_id": pa.int32(), "token": pa.string(), "text": pa.string(), "reply_ids": pa.list_(pa.int32()),
-           "input_group": pa.int32()}  # fmt: skip
+# reply_ids are the ids that the model read for this token; input_group is equal where the model's
+# input was identical.
+COLUMNS = {
+    "token_id": pa.int32(),
+    "token": pa.string(),
+    "text": pa.string(),
+    "reply_ids": pa.list_(pa.int32()),
+    "input_group": pa.int32(),
+}
 LOGPROBS = "-logprobs"  # ends the names of collections that notebook 09 makes
-# Settings in which tables that are read together must agree, and those in which tables of one model must agree too.
+# Settings in which tables that are read together must agree, and those in which tables of one model
+# must agree too.
 OF_ALL = ("reply_mode", "bos", "closing")
 OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_template", "date")
 METADATA_KEY = b"reward_model_values"
@@ -31,7 +40,9 @@ DIGEST_KEY = b"sha256"  # of metadata and columns
 
 
 def path_of(collection: Collection, nickname: str) -> Path:
-    """Return where the score table of a model in a collection is kept: data/scores/<collection>/<nickname>.parquet."""
+    """Return where the score table of a model in a collection is kept:
+    data/scores/<collection>/<nickname>.parquet.
+    """
     return collection.scores / f"{io.checked(nickname, 'a model')}.parquet"
 
 
@@ -44,8 +55,9 @@ def collection_of(path: Path) -> Collection | None:
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """Write a score table; the old one stays as it was until the new one is whole and on disk.
 
-    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if this is no score table or it
-    cannot be written. The caller holds `lock(path)` where others may write the same table.
+    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if this is no
+    score table or it cannot be written. The caller holds `lock(path)` where others may write the
+    same table.
     """
     path = Path(path)
     if problem := _problem(table):
@@ -54,11 +66,17 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     schema = pa.schema([pa.field(name, type_, nullable=False) for name, type_ in fields.items()])
     try:
         arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
-    except (ValueError, TypeError, KeyError) as error:  # a column that is missing, or holds something else
-        raise InputError(f"{path} is not a score table: {error}; build it with lib.scoring") from error
-    # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas wrote it.
+    # a column that is missing, or holds something else
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{path} is not a score table: {error}; build it with lib.scoring"
+        ) from error
+    # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas
+    # wrote it.
     described = json.dumps(metadata, sort_keys=True).encode()
-    arrow = arrow.replace_schema_metadata({METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)})
+    arrow = arrow.replace_schema_metadata(
+        {METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)}
+    )
     with replacing(path, size=arrow.nbytes) as part:
         pq.write_table(arrow, part, write_page_checksum=True)
 
@@ -68,25 +86,37 @@ def _problem(table: pd.DataFrame) -> str | None:
     if table.empty or not prompt_names(table):
         return "it has no rows or no prompt"
     if not table["token_id"].is_unique:
-        return f"token_id {table.loc[table['token_id'].duplicated(), 'token_id'].iloc[0]} occurs more than once"
-    # Sorted by group, a reward that differs from its predecessor's in the same group breaks the contract.
+        return (
+            f"token_id {table.loc[table['token_id'].duplicated(), 'token_id'].iloc[0]} occurs "
+            "more than once"
+        )
+    # Sorted by group, a reward that differs from its predecessor's in the same group breaks the
+    # contract.
     ordered = table.sort_values("input_group", kind="stable")
     same_input = np.diff(ordered["input_group"].to_numpy()) == 0
     for prompt in prompt_names(table):
         rewards = ordered[prompt].to_numpy()
         if not np.isfinite(rewards).all():
             row = ordered.iloc[int(np.flatnonzero(~np.isfinite(rewards))[0])]
-            return f"the reward of token {row['token_id']} ({row['token']!r}) for {prompt} is {row[prompt]}"
+            return (
+                f"the reward of token {row['token_id']} ({row['token']!r}) for {prompt} is "
+                f"{row[prompt]}"
+            )
         if (differs := same_input & (np.diff(rewards) != 0)).any():
             group = ordered["input_group"].iloc[int(np.flatnonzero(differs)[0])]
-            return f"the tokens of input_group {group} are one input but have different rewards for {prompt}"
+            return (
+                f"the tokens of input_group {group} are one input but have different rewards "
+                f"for {prompt}"
+            )
     return None
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its rewards depend on.
+    """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its
+    rewards depend on.
 
-    Raise InputError, naming the file, if it is missing, no score table, or not what was written, by its digest.
+    Raise InputError, naming the file, if it is missing, no score table, or not what was written, by
+    its digest.
     """
     path = Path(path)
     scoring = _how_to_make(path)
@@ -103,7 +133,9 @@ def read(path: Path) -> pd.DataFrame:
     except Exception as error:  # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
     if not digest:
-        raise InputError(f"{path} is not a score table of this project (it has no metadata); {again}")
+        raise InputError(
+            f"{path} is not a score table of this project (it has no metadata); {again}"
+        )
     if stored != {METADATA_KEY: stored[METADATA_KEY], DIGEST_KEY: digest}:
         raise InputError(f"{path} is damaged: it does not hold what was written; {again}")
     table.attrs["metadata"] = json.loads(stored[METADATA_KEY])
@@ -124,41 +156,60 @@ def _what_to_load(nickname: str, model: str = "") -> str:
     registered = pd.read_csv(DATA / "reward_models.csv", usecols=["nickname"])["nickname"]
     if nickname in registered.values:
         return nickname
-    return model if "/" in model else f"<folder or hub id of {nickname}>"  # the nickname alone would not be found
+    # the nickname alone would not be found
+    return model if "/" in model else f"<folder or hub id of {nickname}>"
 
 
 def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
-    """Return a hash, in hex, of the metadata and the columns' names, types and values, however a file stores them."""
+    """Return a hash, in hex, of the metadata and the columns' names, types and values, however a
+    file stores them.
+    """
     digest = hashlib.sha256(metadata)
     for name, column in zip(arrow.column_names, arrow.columns, strict=True):
         is_list, is_text = pa.types.is_list(column.type), pa.types.is_string(column.type)
-        # The type of a list also names its values, and parquet gives them another name than arrow does.
+        # The type of a list also names its values, and parquet gives them another name than arrow
+        # does.
         type_ = column.type.value_type if is_list else column.type
         digest.update(f"\0{name}\0{type_}\0{len(column)}\0{column.null_count}\0".encode())
         if is_list or is_text:  # the lengths come first, so that no two columns have the same bytes
             lengths = pc.list_value_length(column) if is_list else pc.binary_length(column)
             digest.update(lengths.to_numpy().tobytes())
         values = pc.list_flatten(column) if is_list else column
-        digest.update("".join(column.to_pylist()).encode() if is_text else values.to_numpy().tobytes())
+        digest.update(
+            "".join(column.to_pylist()).encode() if is_text else values.to_numpy().tobytes()
+        )
     return digest.hexdigest().encode()
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
-    """Return the score tables of a collection by nickname; InputError for none, a copy, or two asked differently."""
+    """Return the score tables of a collection by nickname; InputError for none, a copy, or two
+    asked differently.
+    """
     if not collection.models:
         raise InputError(_without_scores(collection))
     tables = {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
     for one, other in itertools.combinations(settings, 2):
         if "model" in settings[one] and settings[one] == settings[other]:
-            raise InputError(f"{one} and {other} in {collection.scores} are one table, counted twice; delete a copy")
-    refuse_differing(settings, f"delete one of them in {collection.scores} and score it again as the other was")
+            raise InputError(
+                f"{one} and {other} in {collection.scores} are one table, counted twice; delete a "
+                "copy"
+            )
+    refuse_differing(
+        settings, f"delete one of them in {collection.scores} and score it again as the other was"
+    )
     return tables
 
 
 def _without_scores(collection: Collection) -> str:
-    """Return one line that says which collections have scores, and what makes those of this collection."""
-    others = [folder.name for folder in sorted(OWN.scores.parent.glob("*")) if Collection(folder.name).models]
+    """Return one line that says which collections have scores, and what makes those of this
+    collection.
+    """
+    others = [
+        folder.name
+        for folder in sorted(OWN.scores.parent.glob("*"))
+        if Collection(folder.name).models
+    ]
     listed = f" (there are: {', '.join(others)})" if others else ""
     notebook = "papermill notebooks/01_score_vocabulary.ipynb out.ipynb"
     command = f"{notebook} -p collection {collection} -p model MODEL"
@@ -170,14 +221,20 @@ def _without_scores(collection: Collection) -> str:
 
 
 def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
-    """Raise InputError, which names the difference, if rewards that are read together were computed differently.
+    """Raise InputError, which names the difference, if rewards that are read together were computed
+    differently.
 
-    `settings` are the metadata of score tables, by name. Texts of prompts and the settings OF_ALL must agree, and those
-    OF_ONE_MODEL between tables of one `model`. What a table does not state agrees with anything.
+    `settings` are the metadata of score tables, by name. Texts of prompts and the settings OF_ALL
+    must agree, and those OF_ONE_MODEL between tables of one `model`. What a table does not state
+    agrees with anything.
     """
-    seen: dict[tuple[str, str], tuple[str, object]] = {}  # model ("" for all) and setting -> the first table, its value
+    # model ("" for all) and setting -> the first table, its value
+    seen: dict[tuple[str, str], tuple[str, object]] = {}
     for name, metadata in settings.items():
-        values = {("", f"text of the prompt {prompt}"): text for prompt, text in metadata.get("prompts", {}).items()}
+        values = {
+            ("", f"text of the prompt {prompt}"): text
+            for prompt, text in metadata.get("prompts", {}).items()
+        }
         values |= {("", key): metadata[key] for key in OF_ALL if key in metadata}
         if model := metadata.get("model"):
             values |= {(model, key): metadata[key] for key in OF_ONE_MODEL if key in metadata}
@@ -185,7 +242,8 @@ def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
             first, expected = seen.setdefault(what, (name, value))
             if value != expected:
                 raise InputError(
-                    f"{first} and {name} differ in {what[1]} ({str(expected)[:200]!r}, {str(value)[:200]!r}); {remedy}"
+                    f"{first} and {name} differ in {what[1]} ({str(expected)[:200]!r}, "
+                    f"{str(value)[:200]!r}); {remedy}"
                 )
 
 
@@ -195,30 +253,39 @@ def prompt_names(table: pd.DataFrame) -> list[str]:
 
 
 def unique_inputs(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per distinct model input, in order of token_id; the lowest token_id stands for its input_group."""
+    """Return one row per distinct model input, in order of token_id; the lowest token_id stands
+    for its input_group.
+    """
     return table.sort_values("token_id").drop_duplicates("input_group").reset_index(drop=True)
 
 
 def shared_vocabulary(
     tables: dict[str, pd.DataFrame], prompt: str, *, trim: bool = True, duplicates: str = "drop"
 ) -> pd.DataFrame:
-    """Return rewards of the texts that all models can reply, for one prompt: texts x models, float32.
+    """Return rewards of the texts that all models can reply, for one prompt: texts x models,
+    float32.
 
-    Rows are in the order of the first table's token ids. Raise InputError if a table lacks the prompt, no text is
-    shared, or tables were scored differently.
+    Rows are in the order of the first table's token ids. Raise InputError if a table lacks the
+    prompt, no text is shared, or tables were scored differently.
 
-    - duplicates: "drop" removes a text that more than one id of a model has, as the authors did (section 2.2). "first"
-      takes the lowest of these ids, as in the list of 85,524 texts that they released.
-    - trim: join on the trimmed text, which chat templates feed, and not on the decoded one, as the authors did
+    - duplicates: "drop" removes a text that more than one id of a model has, as the authors did
+      (section 2.2). "first" takes the lowest of these ids, as in the list of 85,524 texts that they
+      released.
+    - trim: join on the trimmed text, which chat templates feed, and not on the decoded one, as the
+      authors did
     """
     if duplicates not in ("drop", "first"):
         raise InputError(f"duplicates must be 'drop' or 'first', not {duplicates!r}")
     settings = {name: table.attrs.get("metadata", {}) for name, table in tables.items()}
     refuse_differing(settings, "join tables that were scored alike, or score one of them again")
-    columns = {name: _by_text(name, table, prompt, trim, duplicates) for name, table in tables.items()}
+    columns = {
+        name: _by_text(name, table, prompt, trim, duplicates) for name, table in tables.items()
+    }
     joined = pd.concat(columns, axis=1, join="inner", sort=False)
     if joined.empty:
-        raise InputError(f"no text is shared by {', '.join(tables)}; compare models whose vocabularies overlap")
+        raise InputError(
+            f"no text is shared by {', '.join(tables)}; compare models whose vocabularies overlap"
+        )
     return joined.rename_axis("text")
 
 
@@ -226,50 +293,67 @@ def _by_text(name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates
     if prompt not in prompt_names(table):
         model = str(table.attrs.get("metadata", {}).get("model", ""))
         raise InputError(
-            f"the scores of {name} have no prompt '{prompt}' (they have {', '.join(prompt_names(table))}); "
-            f"run: make score MODEL={_what_to_load(name, model)} PROMPTS={prompt}"
+            f"the scores of {name} have no prompt '{prompt}' (they have "
+            f"{', '.join(prompt_names(table))}); run: make score "
+            f"MODEL={_what_to_load(name, model)} PROMPTS={prompt}"
         )
     rows = table.sort_values("token_id")
     rows = rows.drop_duplicates("text", keep=False if duplicates == "drop" else "first")
-    # str.strip, because it is what a template's `trim` calls; Arrow's own trim leaves the control characters 1C - 1F.
+    # str.strip, because it is what a template's `trim` calls; Arrow's own trim leaves the control
+    # characters 1C - 1F.
     texts = [text.strip() if trim else text for text in rows["text"]]
     by_text = pd.Series(rows[prompt].to_numpy(), index=pd.Index(texts, dtype="str"))
     return by_text[~by_text.index.duplicated()]
 
 
 def refuse_few(texts: Sized, least: int, what: str) -> None:
-    """Raise InputError if there are fewer texts than that. what: what they are, as `words that people rated`."""
+    """Raise InputError if there are fewer texts than that. what: what they are, as `words that
+    people rated`.
+    """
     if len(texts) < least:
-        raise InputError(f"{len(texts)} {what} are too few, {least} are needed; score a model with a larger vocabulary")
+        raise InputError(
+            f"{len(texts)} {what} are too few, {least} are needed; score a model with a larger "
+            "vocabulary"
+        )
 
 
-# Such as `love`; ` love` fed as `love`; a text that the tokenizer splits; a blank text that the template trims
+# Such as `love`; ` love` fed as `love`; a text that the tokenizer splits; a blank text that the
+# template trims
 READ_AS = ["itself", "another id", "several ids", "nothing"]
 
 
 def read_as(table: pd.DataFrame) -> pd.Series:
     """Return what the model read for each token of a score table, one of READ_AS."""
     length = table["reply_ids"].map(len)
-    itself = (length == 1) & (table["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == table["token_id"])
+    itself = (length == 1) & (
+        table["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == table["token_id"]
+    )
     kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
     return kinds.mask(itself, "itself").astype("str")
 
 
 def what_was_fed(table: pd.DataFrame) -> pd.Series:
-    """Return counts of tokens by what the model read for them (READ_AS), and the number of distinct inputs.
+    """Return counts of tokens by what the model read for them (READ_AS), and the number of distinct
+    inputs.
 
-    The counts of READ_AS add up to `tokens`. Texts with U+FFFD are counted once more as `undecodable`.
+    The counts of READ_AS add up to `tokens`. Texts with U+FFFD are counted once more as
+    `undecodable`.
     """
     counts = {
         "tokens": len(table),
         **read_as(table).value_counts().reindex(READ_AS, fill_value=0).to_dict(),
-        "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),  # bytes that are no character
+        # bytes that are no character
+        "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),
         "distinct inputs": table["input_group"].nunique(),
     }
     return pd.Series(counts, name="tokens", dtype=int)
 
 
 def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
-    """Return the tokens with reply_ids and input_group, as in score tables: every token is predicted as itself."""
+    """Return the tokens with reply_ids and input_group, as in score tables: every token is
+    predicted as itself.
+    """
     ids = tokens["token_id"].to_numpy()
-    return tokens.assign(reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32))
+    return tokens.assign(
+        reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32)
+    )

@@ -16,7 +16,9 @@ def people_of(*ratings, items="abcdefghij"):
 
 
 def made_up(items=60, models=4, seed=0, noise=1.0):
-    """People, and models that agree with them but for noise; ratings are rounded, so that some tie."""
+    """People, and models that agree with them but for noise; ratings are rounded, so that some
+    tie.
+    """
     random = np.random.default_rng(seed)
     names = [f"i{n}" for n in range(items)]
     people = pd.Series(random.normal(size=items).round(1), index=names)
@@ -24,7 +26,8 @@ def made_up(items=60, models=4, seed=0, noise=1.0):
     return people, pd.DataFrame(rewards)
 
 
-# --- joining ------------------------------------------------------------------------------------------------------
+# --- joining
+# --------------------------------------------------------------------------------------------------
 
 
 def test_join_is_by_item_whatever_the_order():
@@ -48,20 +51,27 @@ def test_join_refuses_what_it_cannot_join():
 
 def test_items_in_another_order_are_refused():
     rewards = pd.DataFrame({"M": [1.0, 2]}, index=["b", "a"])
-    with pytest.raises(InputError, match="not about the same items in the same order; use join first"):
+    with pytest.raises(
+        InputError, match="not about the same items in the same order; use join first"
+    ):
         human.taus(people_of(1, 2), rewards)
 
 
-# --- discrepancies ------------------------------------------------------------------------------------------------
+# --- discrepancies
+# ------------------------------------------------------------------------------------------------
 
 
 def test_the_three_aggregates():
     people = people_of(4, 3, 2, 1)
-    rewards = pd.DataFrame({"M": [1, 2, 3, 4], "N": [4, 3, 2, 1], "O": [1, 3, 2, 4]}, index=people.index)
+    rewards = pd.DataFrame(
+        {"M": [1, 2, 3, 4], "N": [4, 3, 2, 1], "O": [1, 3, 2, 4]}, index=people.index
+    )
     # ranks of a: people 1, models 4, 1, 4; of b: people 2, models 3, 2, 2
     assert human.models_rank(people, rewards, "median with people")[["a", "b"]].tolist() == [2.5, 2]
     assert human.models_rank(people, rewards, "median of models")[["a", "b"]].tolist() == [4, 2]
-    assert human.models_rank(people, rewards, "mean of models")[["a", "b"]].tolist() == pytest.approx([3, 7 / 3])
+    assert human.models_rank(people, rewards, "mean of models")[
+        ["a", "b"]
+    ].tolist() == pytest.approx([3, 7 / 3])
     with pytest.raises(InputError, match="no aggregate 'mean'; choose one of median with people"):
         human.models_rank(people, rewards, "mean")
 
@@ -73,9 +83,12 @@ def test_discrepancies_by_hand():
     assert found["difference"].to_dict() == {"a": 3, "b": -1, "c": -1, "d": -1}
     assert found["position"].to_dict() == {"a": 1, "b": 2, "c": 2, "d": 2}
     assert found.index[0] == "a"
-    # In people's order the models' ranks are 4, 1, 2, 3. 4 to 1 falls, so both get 2.5; 2 is below that: all get 7/3.
+    # In people's order the models' ranks are 4, 1, 2, 3. 4 to 1 falls, so both get 2.5; 2 is below
+    # that: all get 7/3.
     assert found["expected"].sort_index().tolist() == pytest.approx([7 / 3, 7 / 3, 7 / 3, 3])
-    assert found["surprise"].to_dict() == pytest.approx({"a": 5 / 3, "b": -4 / 3, "c": -1 / 3, "d": 0})
+    assert found["surprise"].to_dict() == pytest.approx(
+        {"a": 5 / 3, "b": -4 / 3, "c": -1 / 3, "d": 0}
+    )
     assert found["surprise_position"].to_dict() == {"a": 1, "b": 4, "c": 3, "d": 2}
     assert found["surprise"].sum() == pytest.approx(0)
 
@@ -89,7 +102,8 @@ def test_a_planted_undervaluation_comes_first():
         assert set(found.nsmallest(10, "surprise_position").index) == set(hurt)
 
 
-# --- charts -------------------------------------------------------------------------------------------------------
+# --- charts
+# --------------------------------------------------------------------------------------------------
 
 
 def texts_in(figure) -> list[str]:
@@ -99,16 +113,21 @@ def texts_in(figure) -> list[str]:
 
 def test_charts_draw_what_they_are_given_and_hide_what_offends():
     people, rewards = made_up(items=200)
-    word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]  # a profanity, not printed here
+    # a profanity, not printed here
+    word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]
     hidden = f"▒▒▒⟨{len(word)}⟩"
     people, rewards = (one.rename({"i0": "$x$ a", "i1": word}) for one in (people, rewards))
     people["$x$ a"], people[word] = 9, 8
     found = human.discrepancies(people, rewards.assign(m0=-people, m1=-people, m2=-people))
     shown = texts_in(alignment_charts.draw_discrepancies(found, title="Title", n=3))
     assert r"\$x\$ a" in shown and hidden in shown and word not in shown
-    assert word in texts_in(alignment_charts.draw_discrepancies(found, title="Title", n=3, blur=False))
+    assert word in texts_in(
+        alignment_charts.draw_discrepancies(found, title="Title", n=3, blur=False)
+    )
     ranked = human.ranks(rewards).assign(people=human.ranks(people))
-    shown = texts_in(alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
+    shown = texts_in(
+        alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title")
+    )
     assert shown.count(r"\$x\$ a") == 2 and shown.count(hidden) == 2  # at both ends
 
 
@@ -117,15 +136,27 @@ def test_bars_show_the_two_ends_with_a_gap_between_them_and_hide_what_offends():
     ordered = pd.Series([900.0, 500, 1, 0, -1, -400], ["$x$ a", word, "b", "c", "d", "e"])
     figure = alignment_charts.draw_bars({"GE": ordered}, title="Title", n=2)
     [axes] = figure.axes
-    heights = [(patch.get_y() + patch.get_height() / 2, patch.get_width()) for patch in axes.patches]
+    heights = [
+        (patch.get_y() + patch.get_height() / 2, patch.get_width()) for patch in axes.patches
+    ]
     assert heights == [(0, 900), (1, 500), (3, -1), (4, -400)]  # no bar at 2
     shown = texts_in(figure)
-    assert r"\$x\$ a" in shown and f"▒▒▒⟨{len(word)}⟩" in shown and word not in shown and "b" not in shown
+    assert (
+        r"\$x\$ a" in shown
+        and f"▒▒▒⟨{len(word)}⟩" in shown
+        and word not in shown
+        and "b" not in shown
+    )
 
 
 def test_small_matrices_write_the_numbers_of_each_model():
     matrices = {
-        name: pd.DataFrame([[1, r], [r, 1]], ["GE", "HP"], ["GE", "HP"]) for name, r in {"A": 0.25, "B": 0.5}.items()
+        name: pd.DataFrame([[1, r], [r, 1]], ["GE", "HP"], ["GE", "HP"])
+        for name, r in {"A": 0.25, "B": 0.5}.items()
     }
     shown = texts_in(alignment_charts.draw_small_matrices(matrices, title="Title"))
-    assert {"A", "B"} <= set(shown) and (shown.count("1.00"), shown.count("0.25"), shown.count("0.50")) == (4, 2, 2)
+    assert {"A", "B"} <= set(shown) and (
+        shown.count("1.00"),
+        shown.count("0.25"),
+        shown.count("0.50"),
+    ) == (4, 2, 2)

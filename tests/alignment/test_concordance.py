@@ -1,4 +1,6 @@
-"""Tau between columns and its influences: against scipy, by leaving items out; coverage of intervals by simulation."""
+"""Tau between columns and its influences: against scipy, by leaving items out; coverage of
+intervals by simulation.
+"""
 
 from functools import partial
 
@@ -25,7 +27,9 @@ def test_taus_are_scipys_ties_included():
     found = agreement(table).taus
     for a in table:
         for b in table:
-            assert found.loc[a, b] == pytest.approx(kendalltau(table[a], table[b]).statistic, abs=1e-12)
+            assert found.loc[a, b] == pytest.approx(
+                kendalltau(table[a], table[b]).statistic, abs=1e-12
+            )
 
 
 def test_an_influence_is_what_leaving_the_item_out_changes():
@@ -35,7 +39,8 @@ def test_an_influence_is_what_leaving_the_item_out_changes():
     for item in table.index[:10]:
         without = agreement(table.drop(index=item)).taus.loc[["m0", "m1"], PEOPLE]
         change = agreed.taus.loc[["m0", "m1"], PEOPLE] - without
-        assert moved.loc[item].to_numpy() == pytest.approx(change.to_numpy(), abs=0.002)  # themselves about .02
+        # themselves about .02
+        assert moved.loc[item].to_numpy() == pytest.approx(change.to_numpy(), abs=0.002)
     assert moved.sum().abs().max() < 1e-9
 
 
@@ -43,8 +48,11 @@ def test_by_hand():
     table = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 4, 3]})
     agreed = agreement(table)
     assert agreed.taus.loc["a", "b"] == pytest.approx(4 / 6)  # five pairs agree, one does not
-    # The own pairs of the first two items all agree (mean 1), of the last two two of three (1/3): 2 (c - 2/3) / (4 - 2)
-    assert agreed.with_others("a", ["b"]).influence["b"].tolist() == pytest.approx([1 / 3, 1 / 3, -1 / 3, -1 / 3])
+    # The own pairs of the first two items all agree (mean 1), of the last two two of three (1/3): 2
+    # (c - 2/3) / (4 - 2)
+    assert agreed.with_others("a", ["b"]).influence["b"].tolist() == pytest.approx(
+        [1 / 3, 1 / 3, -1 / 3, -1 / 3]
+    )
 
 
 def test_a_constant_column_has_no_tau_and_two_items_no_influence():
@@ -60,7 +68,9 @@ def test_pseudo_values_are_the_jackknife_over_models():
         return agreed.taus.loc[some, some].to_numpy()[np.triu_indices(len(some), 1)].mean()
 
     found = concordance.pseudo_values(agreed, models).values
-    by_hand = [5 * mean(models) - 4 * mean([other for other in models if other != one]) for one in models]
+    by_hand = [
+        5 * mean(models) - 4 * mean([other for other in models if other != one]) for one in models
+    ]
     assert found.tolist() == pytest.approx(by_hand)
     assert found.mean() == pytest.approx(mean(models))
 
@@ -68,7 +78,9 @@ def test_pseudo_values_are_the_jackknife_over_models():
 def test_two_models_have_a_mean_and_no_interval():
     agreed = agreement(made_up(models=2).rename(columns=partial(column, "GE")))
     means = concordance.between_models(agreed, ["m0", "m1"], ["GE"]).loc["GE"]
-    assert means["pairs"] == pytest.approx(agreed.taus.loc["GE: m0", "GE: m1"]) and np.isnan(means["ci_low"])
+    assert means["pairs"] == pytest.approx(agreed.taus.loc["GE: m0", "GE: m1"]) and np.isnan(
+        means["ci_low"]
+    )
     with pytest.raises(InputError, match="2 models are too few"):
         concordance.pseudo_values(agreed, ["GE: m0", "GE: m1"])
 
@@ -85,7 +97,9 @@ def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
 def test_a_prompt_that_changes_nothing_lies_beyond_models_and_another_question_below():
     table = made_up(items=300, models=6, seed=3)
     people, rewards = table[PEOPLE], table.drop(columns=PEOPLE)
-    other = pd.DataFrame(np.random.default_rng(4).normal(size=rewards.shape), rewards.index, rewards.columns)
+    other = pd.DataFrame(
+        np.random.default_rng(4).normal(size=rewards.shape), rewards.index, rewards.columns
+    )
     models = list(rewards)
     same = agreement(concordance.together(people, {"A": rewards, "B": rewards}))
     found = concordance.beyond_models(same, models, ["A", "B"])
@@ -107,7 +121,9 @@ def mean_between(agreed, models):
 @pytest.mark.nightly
 @pytest.mark.parametrize("mean", [mean_with_people, mean_between])
 def test_intervals_hold_the_truth_for_new_items_and_new_models(mean):
-    """Models differ in how much they know of what people like; items and models are new in each of 300 studies."""
+    """Models differ in how much they know of what people like; items and models are new in each
+    of 300 studies.
+    """
     random, models, items = np.random.default_rng(7), 8, 60
     names = [f"m{m}" for m in range(models)]
 
@@ -115,7 +131,11 @@ def test_intervals_hold_the_truth_for_new_items_and_new_models(mean):
         people, shared = random.normal(size=(2, items))
         knows = random.uniform(0.2, 1.8, size=models)
         values = knows * people[:, None] + shared[:, None] + random.normal(size=(items, models))
-        return agreement(pd.DataFrame(values, columns=[f"m{m}" for m in range(models)]).assign(**{PEOPLE: people}))
+        return agreement(
+            pd.DataFrame(values, columns=[f"m{m}" for m in range(models)]).assign(
+                **{PEOPLE: people}
+            )
+        )
 
     large = [f"m{m}" for m in range(60)]
     truth = np.mean([mean(study(60, 400), large).estimate for _ in range(8)])

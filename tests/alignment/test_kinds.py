@@ -1,4 +1,6 @@
-"""Kinds of items: by hand on few items, against regression to the mean, and intervals by simulation."""
+"""Kinds of items: by hand on few items, against regression to the mean, and intervals by
+simulation.
+"""
 
 import numpy as np
 import pandas as pd
@@ -14,17 +16,21 @@ def people_of(*ratings, items="abcdefghij"):
     return pd.Series(ratings, index=list(items[: len(ratings)]), dtype=float)
 
 
-# --- which kind ---------------------------------------------------------------------------------------------------
+# --- which kind
+# --------------------------------------------------------------------------------------------------
 
 
 def test_identity_terms_are_a_list_with_a_source():
     terms = kinds.identity_terms()
     assert terms["term"].nunique() >= 25 and set(terms["form"]) == {"people", "state", "faith"}
     assert terms["title"].is_unique
-    assert terms["minority"].nunique() == 13 + 1  # ToxiGen has thirteen groups; most terms are of none
-    six = {"women", "trans people", "gay people", "black people", "disabled people", "Muslims"}  # immigrants: no term
+    # ToxiGen has thirteen groups; most terms are of none
+    assert terms["minority"].nunique() == 13 + 1
+    # immigrants: no term
+    six = {"women", "trans people", "gay people", "black people", "disabled people", "Muslims"}
     assert set(terms["protected"]) == six | {""}
-    assert (terms.loc[terms["protected"] != "", "minority"] != "").all()  # the narrower list is part of the wider one
+    # the narrower list is part of the wider one
+    assert (terms.loc[terms["protected"] != "", "minority"] != "").all()
     assert set(terms["source"]) == {"Dixon et al. 2018", "Smith et al. 2022"}
     of_dixon = terms.loc[terms["source"] == "Dixon et al. 2018", "term"]
     assert of_dixon.nunique() == 50  # their list has fifty
@@ -32,14 +38,25 @@ def test_identity_terms_are_a_list_with_a_source():
 
 def test_words_and_titles_have_kinds_of_their_own():
     words = pd.Series({"muslim": "identity", "tree": "nature"})
-    items = pd.Index(["Muslim", "Tree", "Black people", "Judaism", "Homosexuality", "Sex", "Essex", "Computer"])
+    items = pd.Index(
+        ["Muslim", "Tree", "Black people", "Judaism", "Homosexuality", "Sex", "Essex", "Computer"]
+    )
     assert kinds.kinds_of(items, words).tolist() == ["identity", "nature", *[NONE] * 6]
     titles = kinds.kinds_of(items, words, titles=True)
-    assert titles.to_dict() == {"Muslim": "identity", "Tree": "nature", "Black people": "identity", "Judaism": NONE,
-                                "Homosexuality": NONE, "Sex": SEXUAL, "Essex": NONE, "Computer": NONE}  # fmt: skip
+    assert titles.to_dict() == {
+        "Muslim": "identity",
+        "Tree": "nature",
+        "Black people": "identity",
+        "Judaism": NONE,
+        "Homosexuality": NONE,
+        "Sex": SEXUAL,
+        "Essex": NONE,
+        "Computer": NONE,
+    }
 
 
-# --- beyond regression to the mean --------------------------------------------------------------------------------
+# --- beyond regression to the mean
+# --------------------------------------------------------------------------------
 
 
 def test_an_item_is_compared_with_those_that_people_rank_next_to_it():
@@ -47,11 +64,16 @@ def test_an_item_is_compared_with_those_that_people_rank_next_to_it():
     rewards = pd.DataFrame({"M": [1, 6, 0, 5, 9, 0], "N": [1, 1, 1, 1, 1, 1]}, people.index)
 
     def shares(item, neighbours):
-        return kinds.undervalued_kinds(people, rewards, pd.Series({item: "k"}), neighbours).loc[item].tolist()
+        return (
+            kinds.undervalued_kinds(people, rewards, pd.Series({item: "k"}), neighbours)
+            .loc[item]
+            .tolist()
+        )
 
     assert shares("c", 2) == [1, 0.5]  # b and d, both of which M ranks above c; N ties with both
     assert shares("c", 4)[0] == 1  # a, b, d, e
-    assert shares("c", 3)[0] == 1  # a and e are as near: of three neighbours the third is one of them, so both count
+    # a and e are as near: of three neighbours the third is one of them, so both count
+    assert shares("c", 3)[0] == 1
     assert shares("d", 2)[0] == 0.5
 
 
@@ -60,13 +82,16 @@ def test_neighbours_are_of_no_kind_and_never_the_item_itself():
     rewards = pd.DataFrame({"M": [1.0, 2, 3, 4, 5, 6]}, people.index)
     of_kind = pd.Series(["", "k", "k", "", "", ""], people.index)
     found = kinds.undervalued_kinds(people, rewards, of_kind, neighbours=1)
-    assert found["M"].to_dict() == {"b": 0, "c": 1}  # b: a, which M ranks lower; c: d, which it ranks higher
+    # b: a, which M ranks lower; c: d, which it ranks higher
+    assert found["M"].to_dict() == {"b": 0, "c": 1}
     with pytest.raises(InputError, match="4 items are too few to find 5 like each"):
         kinds.undervalued_kinds(people, rewards, of_kind, neighbours=5)
 
 
 def moderate(random, items=900, models=6, of_kind=25):
-    """Models that agree with people moderately; a kind that people rate high and models as anything else so rated."""
+    """Models that agree with people moderately; a kind that people rate high and models as
+    anything else so rated.
+    """
     people = pd.Series(random.normal(size=items), [f"i{n}" for n in range(items)])
     kind = pd.Series("", people.index)
     chosen = random.choice(people.index[people > 0.5], of_kind, replace=False)
@@ -93,7 +118,9 @@ def test_by_kind_is_a_mean_over_items_and_models():
     found = kinds.by_kind(values, pd.Series(["k", "k", "l", "l"], list("abcd"))).set_index("kind")
     assert found["above"].to_dict() == pytest.approx({"k": 0.8, "l": 0.35})
     assert found["models"].tolist() == [2, 0] and found["of_models"].tolist() == [2, 2]
-    assert found.loc["k", "ci_high"] == 1  # .8 and, for two items and two models, more than .2 to either side
+    # .8 and, for two items and two models, more than .2 to either side
+    assert found.loc["k", "ci_high"] == 1
     assert found[["ci_low", "ci_high"]].isin([0, 1]).any(axis=1).all()
-    assert kinds.by_kind(values.head(1), pd.Series(["k"], ["a"])).empty  # one item says nothing of a kind
+    # one item says nothing of a kind
+    assert kinds.by_kind(values.head(1), pd.Series(["k"], ["a"])).empty
     assert list(kinds.by_kind(values.head(0), pd.Series(dtype=str))) == kinds.BY_KIND

@@ -1,4 +1,6 @@
-"""A value card during a training: the training stays the same, its log has the measures, and the steps are compared."""
+"""A value card during a training: the training stays the same, its log has the measures, and the
+steps are compared.
+"""
 
 import random
 
@@ -7,7 +9,13 @@ import pandas as pd
 import pytest
 import tiny
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainerCallback, TrainingArguments
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 
 import lib
 from lib import InputError
@@ -21,23 +29,31 @@ STEPS, STUDY = 3, Collection("trial")
 
 
 class RewardTrainer(Trainer):
-    """The Bradley-Terry loss of chosen and rejected replies, which stand below each other in a batch."""
+    """The Bradley-Terry loss of chosen and rejected replies, which stand below each other in a
+    batch.
+    """
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        rewards = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[:, 0]
+        rewards = model(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+        ).logits[:, 0]
         return -torch.nn.functional.logsigmoid(rewards[::2] - rewards[1::2]).mean()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("model") / "tiny", "linear_llama", attention_dropout=0.2)
+    return tiny.make_checkpoint(
+        tmp_path_factory.mktemp("model") / "tiny", "linear_llama", attention_dropout=0.2
+    )
 
 
 @pytest.fixture(autouse=True)
 def fewer(monkeypatch, tmp_path):
     """Few texts, and files in a folder of the test."""
     people = measures.items()
-    some = people[measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""]
+    some = people[
+        measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""
+    ]
     monkeypatch.setattr(measures, "items", lambda: pd.concat([some, people.drop(some.index)[::12]]))
     words = measures.words()[::4]
     monkeypatch.setattr(measures, "words", lambda: words)
@@ -47,17 +63,32 @@ def fewer(monkeypatch, tmp_path):
 def trainer_of(folder, where) -> Trainer:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
-    texts = [text for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8 for text in pair]
+    texts = [
+        text for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8 for text in pair
+    ]
     ids = [tokenizer(text, padding="max_length", max_length=12, truncation=True) for text in texts]
-    data = [{"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": 0} for row in ids]
+    data = [
+        {"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": 0}
+        for row in ids
+    ]
     arguments = TrainingArguments(
-        output_dir=str(where / "run"), max_steps=STEPS, per_device_train_batch_size=4, learning_rate=3e-3, seed=1,
-        logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,
-    )  # fmt: skip
+        output_dir=str(where / "run"),
+        max_steps=STEPS,
+        per_device_train_batch_size=4,
+        learning_rate=3e-3,
+        seed=1,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
     return RewardTrainer(model, arguments, train_dataset=data, processing_class=tokenizer)
 
 
-def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(folder, tmp_path, capsys):
+def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(
+    folder, tmp_path, capsys
+):
     results = []
     for given in ({}, {"every": 2, "collection": "trial", "name": "mine"}):
         trainer = trainer_of(folder, tmp_path)
@@ -65,13 +96,21 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
             trainer.add_callback(callback.ValueCardCallback(trainer, **given))
         trainer.train()
         log = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-        results.append((trainer.model.state_dict(), log, torch.rand(3), np.random.rand(), random.random()))  # noqa: NPY002
+        results.append(
+            (trainer.model.state_dict(), log, torch.rand(3), np.random.rand(), random.random())  # noqa: NPY002
+        )
         assert trainer.model.training and trainer.model.dtype == torch.float32
     (before, log, *drawn), (after, with_cards, *drawn_after) = results
-    assert all(torch.equal(before[key], after[key]) for key in before) and log == with_cards and len(log) == STEPS
+    assert (
+        all(torch.equal(before[key], after[key]) for key in before)
+        and log == with_cards
+        and len(log) == STEPS
+    )
     assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
 
-    logged = {row["step"]: row for row in trainer.state.log_history if callback.LOGGED + "framing" in row}
+    logged = {
+        row["step"]: row for row in trainer.state.log_history if callback.LOGGED + "framing" in row
+    }
     assert list(logged) == [0, 2, STEPS]
     names = [f"mine-step-{step:06d}" for step in logged]
     made = compare.of_models(names, "trial")  # of the tables, as `make compare` reads them
@@ -97,12 +136,21 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
 def test_an_adapter_in_training_is_scored_with_its_weights(folder):
     peft = pytest.importorskip("peft")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    config = peft.LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj"], init_lora_weights=False)
-    model = peft.get_peft_model(AutoModelForSequenceClassification.from_pretrained(folder), config).eval()
+    config = peft.LoraConfig(
+        task_type="SEQ_CLS", target_modules=["q_proj"], init_lora_weights=False
+    )
+    model = peft.get_peft_model(
+        AutoModelForSequenceClassification.from_pretrained(folder), config
+    ).eval()
     read = callback.in_training(model, tokenizer, "adapter")
     rewards = engine.score_replies(read, "Why?", ["love"])
     ids = torch.tensor(
-        [[*read.inputs_for("Why?", ["love"]).prefix_ids, *read.inputs_for("Why?", ["love"]).suffixes[0]]]
+        [
+            [
+                *read.inputs_for("Why?", ["love"]).prefix_ids,
+                *read.inputs_for("Why?", ["love"]).suffixes[0],
+            ]
+        ]
     )
     assert rewards == pytest.approx(model(input_ids=ids).logits[:, 0].detach().numpy(), abs=1e-5)
 
@@ -113,10 +161,20 @@ def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path)
         {"chosen": ["I love hope.", "peace"] * 4, "rejected": ["I hate war.", "pain"] * 4}
     )
     arguments = trl.RewardConfig(
-        output_dir=str(tmp_path / "run"), max_steps=2, per_device_train_batch_size=2, logging_steps=2,
-        save_strategy="no", report_to=[], use_cpu=True, bf16=False, disable_tqdm=True,
-    )  # fmt: skip
-    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+        output_dir=str(tmp_path / "run"),
+        max_steps=2,
+        per_device_train_batch_size=2,
+        logging_steps=2,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        disable_tqdm=True,
+    )
+    model, tokenizer = (
+        AutoModelForSequenceClassification.from_pretrained(folder),
+        AutoTokenizer.from_pretrained(folder),
+    )
     trainer = trl.RewardTrainer(model, arguments, train_dataset=pairs, processing_class=tokenizer)
     trainer.add_callback(callback.ValueCardCallback(trainer, every=2, collection="trial"))
     trainer.train()
@@ -147,7 +205,9 @@ def test_an_adapter_that_puts_tokens_before_the_text_is_refused(folder):
         callback.in_training(model, AutoTokenizer.from_pretrained(folder), "x")
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no"), KeyError("a"), MemoryError(), InputError("a disk is full")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), KeyError("a"), MemoryError(), InputError("a disk is full")]
+)
 def test_whatever_fails_in_a_card_the_training_goes_on(folder, tmp_path, monkeypatch, error):
     def fail(*given, **named):
         raise error

@@ -17,15 +17,27 @@ VADER = lexicons.load("vader").corrected.set_index("word")["sentiment"]
 
 
 def made_up(name: str, seed: int, slope: float = 0.4) -> compare.Rewards:
-    """Rewards that follow sentiment by a slope; words and items have noise of their own, and each seed a little."""
+    """Rewards that follow sentiment by a slope; words and items have noise of their own, and
+    each seed a little.
+    """
     typed, people = measures.words(), measures.items()
     of_words, of_seed = np.random.default_rng(99), np.random.default_rng(seed)
     sentiment = VADER.reindex(typed).fillna(0.0).to_numpy()
-    texts = {p: pd.Series(slope * sign * sentiment + of_words.normal(size=len(typed))
-                          + 0.1 * of_seed.normal(size=len(typed)), typed)
-             for p, sign in {"greatest": 1, "best": 1, "worst": -1}.items()}  # fmt: skip
-    texts["items"] = people / 4000 + of_words.normal(size=len(people)) + 0.1 * of_seed.normal(size=len(people))
-    tokens = pd.Series(of_words.normal(size=50) + 0.1 * of_seed.normal(size=50), [f"t{i}" for i in range(50)])
+    texts = {
+        p: pd.Series(
+            slope * sign * sentiment
+            + of_words.normal(size=len(typed))
+            + 0.1 * of_seed.normal(size=len(typed)),
+            typed,
+        )
+        for p, sign in {"greatest": 1, "best": 1, "worst": -1}.items()
+    }
+    texts["items"] = (
+        people / 4000 + of_words.normal(size=len(people)) + 0.1 * of_seed.normal(size=len(people))
+    )
+    tokens = pd.Series(
+        of_words.normal(size=50) + 0.1 * of_seed.normal(size=50), [f"t{i}" for i in range(50)]
+    )
     tokens["t7"] += 9.0 * (slope > 1)
     settings = {"model": name, "prompts": measures.prompts(), "reply_mode": "text"}
     return compare.Rewards(name, settings, tokens, texts, tokens.add_prefix("x "))
@@ -36,7 +48,9 @@ def fewer():
     """Fewer texts, so that each pair of items is not counted: names of kinds, and some others."""
     with pytest.MonkeyPatch.context() as patch:
         people = measures.items()
-        some = people[measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""]
+        some = people[
+            measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""
+        ]
         some = pd.concat([some, people.drop(some.index)[::12]])
         patch.setattr(measures, "items", lambda: some)
         yield
@@ -55,28 +69,39 @@ def test_a_planted_change_is_claimed_and_a_measure_without_one_is_not(changed):
     table = compare.differences(changed)
     slopes = [f"sentiment_{prompt}" for prompt in measures.PROMPTS]
     assert (table.loc[[*slopes, "people_words"], "changed"] == "yes").all()
-    assert (table.loc[["people_items", "undervalued_identity", "undervalued_nature"], "changed"] == "no").all()
+    assert (
+        table.loc[["people_items", "undervalued_identity", "undervalued_nature"], "changed"] == "no"
+    ).all()
     assert table.loc["sentiment_worst", "estimate"] < 0 < table.loc["sentiment_best", "estimate"]
 
 
 def test_nothing_is_claimed_between_seeds_of_one_profile():
-    table = compare.differences(compare.of_rewards([made_up(str(seed), seed) for seed in range(6)], 2, Collection("t")))
+    table = compare.differences(
+        compare.of_rewards([made_up(str(seed), seed) for seed in range(6)], 2, Collection("t"))
+    )
     assert (table["changed"] == "no").all()
 
 
 def test_one_training_of_each_claims_nothing_but_says_what_differs():
-    table = compare.differences(compare.of_rewards([made_up("a", 1), made_up("b", 3, 1.2)], 2, Collection("trial")))
-    assert set(table["changed"]) == {"seeds?", "no"} and table.loc["sentiment_best", "changed"] == "seeds?"
+    table = compare.differences(
+        compare.of_rewards([made_up("a", 1), made_up("b", 3, 1.2)], 2, Collection("trial"))
+    )
+    assert (
+        set(table["changed"]) == {"seeds?", "no"}
+        and table.loc["sentiment_best", "changed"] == "seeds?"
+    )
 
 
 def test_differences_are_paired_over_words_and_crossed_with_seeds(changed):
     table, one = compare.differences(changed), changed.measured["people_items"]
     apart = pd.Series([one.values[f"b{seed}"] - one.values[f"a{seed}"] for seed in (1, 2, 3)])
-    moved = pd.DataFrame({seed - 1: one.influence[f"b{seed}"] - one.influence[f"a{seed}"] for seed in (1, 2, 3)})
-    expected = crossed(apart, moved)
-    assert table.loc["people_items", ["estimate", "ci_low", "ci_high", "p"]].tolist() == pytest.approx(
-        [expected.estimate, expected.ci_low, expected.ci_high, expected.p]
+    moved = pd.DataFrame(
+        {seed - 1: one.influence[f"b{seed}"] - one.influence[f"a{seed}"] for seed in (1, 2, 3)}
     )
+    expected = crossed(apart, moved)
+    assert table.loc[
+        "people_items", ["estimate", "ci_low", "ci_high", "p"]
+    ].tolist() == pytest.approx([expected.estimate, expected.ci_low, expected.ci_high, expected.p])
     assert (table["p_corrected"] >= table["p"]).all()
 
 
@@ -101,18 +126,29 @@ def test_rank_correlations_are_kendalls_tau(changed):
 
 def test_the_token_that_moved_most_comes_first(changed):
     moved = compare.moved_most(changed.rewards["a1"], changed.rewards["b1"], "tokens")
-    assert moved["text"].iloc[0] == "t7" and moved["end"].value_counts().to_dict() == {"up": 10, "down": 10}
+    assert moved["text"].iloc[0] == "t7" and moved["end"].value_counts().to_dict() == {
+        "up": 10,
+        "down": 10,
+    }
     assert moved["moved"].equals(moved["last"] - moved["first"])
 
 
 def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    hostile = replace(changed.rewards["a1"], tokens=changed.rewards["a1"].tokens.rename({"t7": "<script>x</script>"}))
-    path = compare.write(compare.of_rewards([hostile, made_up("b", 3, 1.2), made_up("c", 4)], 3, Collection("trial")))
+    hostile = replace(
+        changed.rewards["a1"],
+        tokens=changed.rewards["a1"].tokens.rename({"t7": "<script>x</script>"}),
+    )
+    path = compare.write(
+        compare.of_rewards([hostile, made_up("b", 3, 1.2), made_up("c", 4)], 3, Collection("trial"))
+    )
     text = path.read_text()
     assert "<script" not in text and "data:image/png" in text and "from a1 to c" in text
-    assert " 49 of the 50 of a1" in text and "computed with" not in text  # t7 has another name there
-    old = replace(hostile, settings=hostile.settings | {"earlier": [{"versions": {"torch": "0.1"}}]})
+    # t7 has another name there
+    assert " 49 of the 50 of a1" in text and "computed with" not in text
+    old = replace(
+        hostile, settings=hostile.settings | {"earlier": [{"versions": {"torch": "0.1"}}]}
+    )
     made = compare.of_rewards([old, made_up("b", 3, 1.2)], 2, Collection("trial"))
     assert "computed with torch 0.1 instead of" in compare.write(made).read_text()
     assert list(pd.read_csv(path.with_suffix(".csv"))["measure"]) == list(changed.measured)
@@ -121,7 +157,8 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
 @pytest.mark.parametrize(
     "names, labels",
     [
-        (["A-1-step-030", "A-1-step-090", "A-1"], ["…step-030", "…step-090", "A-1"]),  # the last has no other words
+        # the last has no other words
+        (["A-1-step-030", "A-1-step-090", "A-1"], ["…step-030", "…step-090", "A-1"]),
         (["checkpoint-1000", "checkpoint-1500"], ["…1000", "…1500"]),  # a word is shared as a whole
         (["first", "second"], ["first", "second"]),
     ],
@@ -140,12 +177,18 @@ def test_replies_that_all_rose_are_not_listed_among_those_that_went_down():
 
 @pytest.mark.parametrize("models", [["a"], ["a", "a"], ["a,b", "c"], ["a", "./a"]])
 def test_what_cannot_be_paired_is_refused(models):
-    with pytest.raises(InputError, match="compare two models at least, each named once, with equally many seeds"):
+    with pytest.raises(
+        InputError, match="compare two models at least, each named once, with equally many seeds"
+    ):
         compare.of_models(models)
 
 
 def test_copies_of_a_checkpoint_are_no_seeds():
     first = made_up("a1", 1)
-    copy = replace(first, name="a2", texts={key: rewards * (1 + 1e-8) for key, rewards in first.texts.items()})
+    copy = replace(
+        first, name="a2", texts={key: rewards * (1 + 1e-8) for key, rewards in first.texts.items()}
+    )
     with pytest.raises(InputError, match="a1 and a2 give the same rewards"):
-        compare.of_rewards([first, copy, made_up("b1", 3), made_up("b2", 4)], 2, Collection("trial"))
+        compare.of_rewards(
+            [first, copy, made_up("b1", 3), made_up("b2", 4)], 2, Collection("trial")
+        )

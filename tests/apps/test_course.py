@@ -1,4 +1,6 @@
-"""Students' copies show no answer, in any way; the answer key has them all; a class has in its folder what it needs."""
+"""Students' copies show no answer, in any way; the answer key has them all; a class has in its
+folder what it needs.
+"""
 
 import html
 import json
@@ -30,7 +32,9 @@ def source_of(cells) -> str:
 def test_a_students_copy_has_stubs_and_no_outputs(notebook):
     copy, section = making.student_copy(notebook), read_section(notebook)
     nbformat.validate(copy)
-    assert not any(cell.outputs or cell.execution_count for cell in copy.cells if cell.cell_type == "code")
+    assert not any(
+        cell.outputs or cell.execution_count for cell in copy.cells if cell.cell_type == "code"
+    )
     stubs = [cell.source for cell in copy.cells if making.STUB in cell.metadata.get("tags", [])]
     assert stubs == [stub_of(one.solution) for one in section.exercises]
     assert all("...  # your turn" in stub for stub in stubs)
@@ -40,7 +44,9 @@ def test_a_students_copy_has_no_trace_of_an_answer(notebook):
     copy, section = making.student_copy(notebook), read_section(notebook)
     cells = [cell for cell in copy.cells if "exercise" in cell.metadata]
     written, shown = json.dumps(copy, ensure_ascii=False), source_of(cells)
-    assert '"wrong"' not in written and "solution" not in {tag for cell in cells for tag in cell.metadata["tags"]}
+    assert '"wrong"' not in written and "solution" not in {
+        tag for cell in cells for tag in cell.metadata["tags"]
+    }
     assert "<summary>Answer</summary>" not in written
     for one in section.exercises:
         kept = set(stub_of(one.solution).splitlines()) | {""}
@@ -62,7 +68,9 @@ def test_the_answer_key_has_every_solution_answer_and_mistake(notebook):
     assert "<details open><summary>Answer" in prose and making.answer_key(notebook) == key
 
 
-def test_copies_and_key_lie_in_folders_of_their_own_and_a_teachers_files_stay(tmp_path, monkeypatch, capsys):
+def test_copies_and_key_lie_in_folders_of_their_own_and_a_teachers_files_stay(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(making, "fill_class", lambda folder, notebooks, copies: None)
     monkeypatch.setattr(making, "write_slides", lambda notebooks, path: None)
     folder = tmp_path / making.STUDENTS
@@ -84,5 +92,9 @@ def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path
     for slide, path in zip(shown, NOTEBOOKS, strict=True):
         title, highlights = opening(path)[0], highlights_of(path)
         assert title in html.unescape(slide) and highlights.answer in html.unescape(slide)
-        assert slide.count("<img") == slide.count('src="data:image/png;base64,') == bool(highlights.hero)
+        assert (
+            slide.count("<img")
+            == slide.count('src="data:image/png;base64,')
+            == bool(highlights.hero)
+        )
     assert not re.findall(r"<script|(?:src|href)=.http", page)

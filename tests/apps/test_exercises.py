@@ -14,7 +14,15 @@ import nbformat
 import pytest
 
 from lib import ROOT, InputError
-from lib.apps.course.exercises import ORDER, SETUP, TITLE, Exercise, read_section, stub_of, without_marks
+from lib.apps.course.exercises import (
+    ORDER,
+    SETUP,
+    TITLE,
+    Exercise,
+    read_section,
+    stub_of,
+    without_marks,
+)
 from lib.notebooks.files import EXERCISES, find_notebooks, stripped
 from lib.notebooks.jobs import exercise_job, key_of
 
@@ -55,7 +63,9 @@ def names_after_setup(notebook: str) -> dict:
 
 
 def said_after(notebook: str, answer: str, check: str) -> str:
-    """What the check prints after this answer; each time in names of their own, over what the first cell read."""
+    """What the check prints after this answer; each time in names of their own, over what the
+    first cell read.
+    """
     names = dict(names_after_setup(notebook))
     exec(answer, names)
     with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -75,18 +85,27 @@ def refused(notebook: str, answer: str, check: str) -> str:
 
 @pytest.mark.usefixtures("small_models")
 @pytest.mark.parametrize("notebook, name", ALL)
-def test_a_check_passes_the_solution_and_refuses_the_stub_and_each_wrong_answer_in_words_of_its_own(notebook, name):
+def test_a_check_passes_the_solution_and_refuses_the_stub_and_each_wrong_answer_in_words_of_its_own(
+    notebook, name
+):
     one = exercise_of(notebook, name)
     assert len(one.wrong) >= 2 and said_after(notebook, one.solution, one.check).strip()
     said = [refused(notebook, wrong.answer, one.check) for wrong in one.wrong]
     assert [
-        pair for pair in zip([wrong.says for wrong in one.wrong], said, strict=True) if pair[0] not in pair[1]
+        pair
+        for pair in zip([wrong.says for wrong in one.wrong], said, strict=True)
+        if pair[0] not in pair[1]
     ] == []
     said.append(refused(notebook, stub_of(one.solution), one.check))
     assert len(set(said)) == len(said) and all(said)
     for function in re.findall(r"^def (\w+)", one.solution, re.MULTILINE):
-        for form in ("0.3", "__import__('numpy').array([0.3, 0.6])"):  # where the check expects the other, or a text
-            refused(notebook, f"{one.solution}\ndef {function}(*given, **named):\n    return {form}", one.check)
+        # where the check expects the other, or a text
+        for form in ("0.3", "__import__('numpy').array([0.3, 0.6])"):
+            refused(
+                notebook,
+                f"{one.solution}\ndef {function}(*given, **named):\n    return {form}",
+                one.check,
+            )
 
 
 SOLUTION = """
@@ -113,8 +132,14 @@ print(verdict)
 
 def test_a_stub_keeps_all_but_the_marked_parts_and_the_names_of_marked_assignments():
     stub = stub_of(SOLUTION)
-    assert stub.splitlines()[6:] == ["    count = len(tokens)", "    ...  # your turn", "", "",
-                                     "verdict = ...  # your turn", "print(verdict)"]  # fmt: skip
+    assert stub.splitlines()[6:] == [
+        "    count = len(tokens)",
+        "    ...  # your turn",
+        "",
+        "",
+        "verdict = ...  # your turn",
+        "print(verdict)",
+    ]
     names: dict = {}
     exec(stub, names)
     assert names["share"](["a"]) is None and names["verdict"] is ...
@@ -123,7 +148,10 @@ def test_a_stub_keeps_all_but_the_marked_parts_and_the_names_of_marked_assignmen
 
 
 def cells_of_one(**changed) -> list:
-    new, given = nbformat.v4, {"exercise": {"minutes": 5, "difficulty": 1}, "solution": {"wrong": []}} | changed
+    new, given = (
+        nbformat.v4,
+        {"exercise": {"minutes": 5, "difficulty": 1}, "solution": {"wrong": []}} | changed,
+    )
     cells = [new.new_markdown_cell(f"{TITLE}of one")]
     cells.append(new.new_code_cell("n = 1", metadata={"tags": [SETUP]}))
     for kind, tag in ORDER:

@@ -1,4 +1,6 @@
-"""Rewards from outside: what is exported and scored comes back as a score table, and as a card; bad rows are named."""
+"""Rewards from outside: what is exported and scored comes back as a score table, and as a card;
+bad rows are named.
+"""
 
 import json
 
@@ -32,7 +34,9 @@ def rewards_of(texts: pd.DataFrame) -> pd.DataFrame:
 
 def test_every_text_is_exported_once_with_the_papers_questions(few):
     assert len(few) == 3 * 4 and few["id"].is_unique  # `war` is a word and an item
-    assert few.loc[few["prompt_name"] == "best", "prompt"].unique().tolist() == [measures.prompts()["best"]]
+    assert few.loc[few["prompt_name"] == "best", "prompt"].unique().tolist() == [
+        measures.prompts()["best"]
+    ]
     assert set(few["reply"]) == {"love", "war", "null", "Love"}
 
 
@@ -50,11 +54,26 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
     ("spoil", "problem"),
     [
         (lambda rows: pd.concat([rows, rows[:1]]), "line 14: id '.*' is on line 2 too"),
-        (lambda rows: rows[1:], "lacks 1 of 12 rewards, the first of them .*'love' as the reply to"),
-        (lambda rows: rows.assign(reward=["high", *rows["reward"][1:]]), "line 2: 'high' is no finite number"),
-        (lambda rows: rows.assign(reward=[*rows["reward"][:-1], np.inf]), "line 13: 'inf' is no finite number"),
-        (lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]), "line 2: '1e[+]39' is no finite number"),
-        (lambda rows: rows.assign(reward=[np.nan, *rows["reward"][1:]]), "line 2: '' is no finite number"),
+        (
+            lambda rows: rows[1:],
+            "lacks 1 of 12 rewards, the first of them .*'love' as the reply to",
+        ),
+        (
+            lambda rows: rows.assign(reward=["high", *rows["reward"][1:]]),
+            "line 2: 'high' is no finite number",
+        ),
+        (
+            lambda rows: rows.assign(reward=[*rows["reward"][:-1], np.inf]),
+            "line 13: 'inf' is no finite number",
+        ),
+        (
+            lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]),
+            "line 2: '1e[+]39' is no finite number",
+        ),
+        (
+            lambda rows: rows.assign(reward=[np.nan, *rows["reward"][1:]]),
+            "line 2: '' is no finite number",
+        ),
         (lambda rows: rows.assign(id=["abc", *rows["id"][1:]]), "line 2: id 'abc' is none of ours"),
         (lambda rows: rows.rename(columns={"reward": "score"}), "has no columns id,reward"),
     ],

@@ -13,11 +13,13 @@ from lib.tables import registry, scores
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of tokenizers: Gemma's without a chat template, and Llama 3's, which opens a turn after the reply."""
+    """A folder of tokenizers: Gemma's without a chat template, and Llama 3's, which opens a turn
+    after the reply.
+    """
     tiny.make_tokenizer("gemma").save_pretrained(tmp_path / "gemma-2")
-    tiny.make_tokenizer("llama", template="extra_header", vocabulary=["!!}", " !?"]).save_pretrained(
-        tmp_path / "llama-3"
-    )
+    tiny.make_tokenizer(
+        "llama", template="extra_header", vocabulary=["!!}", " !?"]
+    ).save_pretrained(tmp_path / "llama-3")
     return tmp_path
 
 
@@ -31,7 +33,10 @@ def test_a_vocabulary_is_fed_as_score_tables_say(folder, tmp_path):
 
 def test_a_tokenizer_without_template_gets_its_bases_and_no_other(folder):
     gemma, sha256 = tokenizers.open_tokenizer("Gemma 2", folder)
-    assert gemma.chat_template == (ROOT / "data" / "small_models" / "templates" / "gem-2.jinja").read_text()
+    assert (
+        gemma.chat_template
+        == (ROOT / "data" / "small_models" / "templates" / "gem-2.jinja").read_text()
+    )
     assert re.fullmatch("[0-9a-f]{64}", sha256)
     tiny.make_tokenizer("llama").save_pretrained(folder / "llama-3.1")
     with pytest.raises(InputError, match="no chat template; save the base's beside it"):
@@ -48,14 +53,20 @@ def test_printed_tokens_are_found_by_id_or_by_text(folder):
     tokenizer, _ = tokenizers.open_tokenizer("Llama 3", folder)
     table, id_of = tokenizers.as_fed(tokenizer), tokenizer.convert_tokens_to_ids
     spaced = id_of("Ġlove")
-    given = printed(("2", "M", "optimal", 1, spaced, "love"), ("A6", "M", "optimal", 1, -1, " love"),
-                    ("A6", "M", "optimal", 2, -1, "love"), ("A6", "M", "pessimal", 1, -1, "!?"))  # fmt: skip
+    given = printed(
+        ("2", "M", "optimal", 1, spaced, "love"),
+        ("A6", "M", "optimal", 1, -1, " love"),
+        ("A6", "M", "optimal", 2, -1, "love"),
+        ("A6", "M", "pessimal", 1, -1, "!?"),
+    )
     found = tokenizers.printed_as_fed(given, table, tokenizer)
     assert found["token_id"].tolist() == [spaced, spaced, id_of("love"), id_of("Ġ!?")]
     assert found["text"].tolist() == [" love", " love", "love", " !?"]
     assert found["read_as"].tolist()[:3] == ["another id", "another id", "itself"]
     assert found["listed"].tolist() == [1, 2, 2, 1]  # of the same table, two are the same input
-    assert found["pieces"].tolist()[:3] == ["love"] * 3 and found["pieces"][3].replace("|", "") == "!?"
+    assert (
+        found["pieces"].tolist()[:3] == ["love"] * 3 and found["pieces"][3].replace("|", "") == "!?"
+    )
 
 
 def test_the_kept_counts_are_of_the_papers_ten_models():
@@ -63,18 +74,32 @@ def test_the_kept_counts_are_of_the_papers_ten_models():
     ten = registry.reward_models().query("group == 'paper'")
     assert kept.set_index("nickname")["base"].to_dict() == ten["base"].to_dict()
     assert (kept[scores.READ_AS].sum(axis=1) == kept["tokens"]).all()
-    assert set(kept["tokens"]) == {128_256, 256_000} and (kept["distinct inputs"] < kept["tokens"]).all()
+    assert (
+        set(kept["tokens"]) == {128_256, 256_000}
+        and (kept["distinct inputs"] < kept["tokens"]).all()
+    )
 
 
 def test_the_kept_tokens_are_those_that_the_tables_print():
     kept = tokenizers.kept_printed_tokens()
     two = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False)
-    both = two.merge(kept.query("table == '2'"), on=["nickname", "end", "position", "token_id"], validate="one_to_one")
+    both = two.merge(
+        kept.query("table == '2'"),
+        on=["nickname", "end", "position", "token_id"],
+        validate="one_to_one",
+    )
     assert len(both) == len(two) == 88
-    whole = both[~both["decoded"].str.contains(r"\.\.\.$|^\$\{$")]  # long ones are cut in print, one lost its backtick
+    # long ones are cut in print, one lost its backtick
+    whole = both[~both["decoded"].str.contains(r"\.\.\.$|^\$\{$")]
     assert len(whole) == 83 and (whole["decoded"].str.strip() == whole["text"].str.strip()).all()
     six = kept.query("table == 'A6'")
-    assert (six.groupby(["nickname", "end"])["position"].agg(sorted).map(list) == [list(range(1, 21))] * 20).all()
+    assert (
+        six.groupby(["nickname", "end"])["position"].agg(sorted).map(list)
+        == [list(range(1, 21))] * 20
+    ).all()
     assert set(kept["read_as"]) <= set(scores.READ_AS)
     same = kept.groupby(["table", "nickname", "pieces"]).size()
-    assert (kept.join(same.rename("again"), on=["table", "nickname", "pieces"])["again"] >= kept["listed"]).all()
+    assert (
+        kept.join(same.rename("again"), on=["table", "nickname", "pieces"])["again"]
+        >= kept["listed"]
+    ).all()

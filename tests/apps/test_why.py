@@ -1,4 +1,6 @@
-"""Why rewards differ: causes planted by benchmarks/why.py, which shares no code with the detector."""
+"""Why rewards differ: causes planted by benchmarks/why.py, which shares no code with the
+detector.
+"""
 
 import json
 
@@ -10,10 +12,19 @@ from benchmarks import why as planting
 from lib import InputError, run
 from lib.apps.check import why
 
-CASES = ["llama no bos", "gemma2 last line break cut", "qwen3 usual system turn", "llama truncated on the left",
-         "gpt2 left padding without positions", "encoder Human and Assistant", "encoder another label",
-         "llama random head", "gemma2 soft-capping dropped", "gpt2 end token, sigmoid",
-         pytest.param("llama two bos, sigmoid", marks=pytest.mark.nightly)]  # fmt: skip
+CASES = [
+    "llama no bos",
+    "gemma2 last line break cut",
+    "qwen3 usual system turn",
+    "llama truncated on the left",
+    "gpt2 left padding without positions",
+    "encoder Human and Assistant",
+    "encoder another label",
+    "llama random head",
+    "gemma2 soft-capping dropped",
+    "gpt2 end token, sigmoid",
+    pytest.param("llama two bos, sigmoid", marks=pytest.mark.nightly),
+]
 
 
 @pytest.fixture
@@ -29,7 +40,9 @@ def plant(monkeypatch, tmp_path):
 
 
 def answer_to(case, file, **options):
-    return why.explain(str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu", **options)
+    return why.explain(
+        str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu", **options
+    )
 
 
 @pytest.mark.parametrize("only", CASES)
@@ -65,7 +78,8 @@ def test_the_command_says_it_in_one_line_and_as_json(plant, capsys):
     command = ["why", str(case["folder"]), str(file), "--device", "cpu"]
     assert run.main(command) == 0
     assert capsys.readouterr().out.startswith("Equal: ")
-    assert run.main([*command, "--bos", "double", "--json"]) == 1  # said to feed two here, while there was one
+    # said to feed two here, while there was one
+    assert run.main([*command, "--bos", "double", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["verdict"] == "named" and found["code"] == 1 and len(found["rows"]) == 15
     assert found["causes"][0]["text"] == "fed one beginning-of-sequence token"
@@ -74,10 +88,14 @@ def test_the_command_says_it_in_one_line_and_as_json(plant, capsys):
 def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
     file = tmp_path / "rewards.jsonl"
     turns = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Love."}]
-    file.write_text("\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, 2.5, -0.125)))
+    file.write_text(
+        "\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, 2.5, -0.125))
+    )
     rows = why.read_rewards(file)
     assert list(rows["printed"]) == ["1", "2.5", "-0.125"] and list(rows["reply"]) == ["Love."] * 3
-    file.write_text("\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, None, 2)))
+    file.write_text(
+        "\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, None, 2))
+    )
     with pytest.raises(InputError, match="row 2: the reward"):
         why.read_rewards(file)
     file.write_text(json.dumps({"messages": turns, "quality": 1}))
@@ -86,13 +104,22 @@ def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
 
 
 def test_half_a_unit_of_the_last_digit():
-    assert list(why.printed_to(["0.5", "12.345", "-1.25"])) == [0.0005] * 3  # zeros at the end may be missing
-    assert list(why.printed_to(["12.35", "1.235", "0.1235"])) == pytest.approx([0.005, 0.0005, 0.00005])  # 4 digits
+    # zeros at the end may be missing
+    assert list(why.printed_to(["0.5", "12.345", "-1.25"])) == [0.0005] * 3
+    # 4 digits
+    assert list(why.printed_to(["12.35", "1.235", "0.1235"])) == pytest.approx(
+        [0.005, 0.0005, 0.00005]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_numbers_of_a_format_are_recognised_as_printed(dtype):
-    exact = torch.tensor(np.random.default_rng(0).normal(0, 3, 30)).to(getattr(torch, dtype)).double().numpy()
+    exact = (
+        torch.tensor(np.random.default_rng(0).normal(0, 3, 30))
+        .to(getattr(torch, dtype))
+        .double()
+        .numpy()
+    )
     printed = [f"{number:.6f}" for number in exact]
     rewards, slack = np.array(printed, dtype=float), why.printed_to(printed)
     name, half = why.format_of(rewards, slack)

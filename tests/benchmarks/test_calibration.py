@@ -1,4 +1,6 @@
-"""Calibration: a balanced plan, estimators where the truth is known, null band and power, a run that goes on."""
+"""Calibration: a balanced plan, estimators where the truth is known, null band and power, a run
+that goes on.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -16,7 +18,8 @@ from lib.planted.planting import planted_utility
 BY_NAME = {estimator.name: estimator for estimator in estimators.ESTIMATORS}
 
 
-# --- the plan -----------------------------------------------------------------------------------------------------
+# --- the plan
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_eight_models_of_the_plan_are_balanced():
@@ -32,7 +35,8 @@ def test_every_eight_models_of_the_plan_are_balanced():
         assert {one.k_hi + one.k_lo for one in block} == {2}
 
 
-# --- estimators ---------------------------------------------------------------------------------------------------
+# --- estimators
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +45,21 @@ def words():
 
 
 def profile(**values):
-    nothing = dict.fromkeys(("frequency", "identity", "nature", "technology", "nonword", "label_noise"), 0.0)
-    return replace(plan.planned(1, seeds=0)[0].profile, **nothing | {"k_hi": 1.5, "k_lo": 0.5} | values)
+    nothing = dict.fromkeys(
+        ("frequency", "identity", "nature", "technology", "nonword", "label_noise"), 0.0
+    )
+    return replace(
+        plan.planned(1, seeds=0)[0].profile, **nothing | {"k_hi": 1.5, "k_lo": 0.5} | values
+    )
 
 
 def rewards_of(words, *profiles):
-    """What models would give that learned the planted utility to the last digit, (words, prompts, models)."""
-    return np.stack([[planted_utility(one, words, sign) for one in profiles] for sign in (1, 1, -1)]).transpose(2, 0, 1)
+    """What models would give that learned the planted utility to the last digit, (words,
+    prompts, models).
+    """
+    return np.stack(
+        [[planted_utility(one, words, sign) for one in profiles] for sign in (1, 1, -1)]
+    ).transpose(2, 0, 1)
 
 
 def found_and_planted(name, words, *profiles):
@@ -56,7 +68,9 @@ def found_and_planted(name, words, *profiles):
     return found, estimators.planted(BY_NAME[name], words, profiles, utility)
 
 
-@pytest.mark.parametrize("name", ["gap VADER greatest", "gap VADER worst", "gap VADER greatest, frequency"])
+@pytest.mark.parametrize(
+    "name", ["gap VADER greatest", "gap VADER worst", "gap VADER greatest, frequency"]
+)
 def test_a_gap_in_the_utility_itself_comes_back_whole(words, name):
     found, planted = found_and_planted(name, words, profile(), profile(k_hi=1.0, k_lo=1.0))
     assert found == pytest.approx(planted)
@@ -68,7 +82,8 @@ def test_a_frequency_slope_comes_back_where_sentiment_is_held_constant_on_both_s
     assert found == pytest.approx(planted, abs=1e-9)
     assert planted[0] > 0.1 and planted[1] == 0
     biased, _ = found_and_planted("frequency sentiment", words, profile())
-    assert abs(biased[0]) > 0.01  # one straight line of sentiment leaves the bend, which goes with frequency
+    # one straight line of sentiment leaves the bend, which goes with frequency
+    assert abs(biased[0]) > 0.01
 
 
 def test_what_is_taken_off_groups_of_people_comes_back_where_frequency_is_held_constant(words):
@@ -77,11 +92,16 @@ def test_what_is_taken_off_groups_of_people_comes_back_where_frequency_is_held_c
     assert found == pytest.approx(planted, abs=1e-9)
     assert planted[0] < -1
     raw, _ = found_and_planted("identity raw", words, profile(frequency=0.4))
-    assert raw[0] < -0.5  # names of groups are rare, so a liking for common words looks like a dislike of groups
+    # names of groups are rare, so a liking for common words looks like a dislike of groups
+    assert raw[0] < -0.5
 
 
-def test_the_framing_interaction_of_symmetric_utility_is_nothing_and_of_bent_twice_the_log_ratio_of_slopes(words):
-    found, planted = found_and_planted("framing VADER", words, profile(k_hi=1.0, k_lo=1.0), profile())
+def test_framing_of_symmetric_utility_is_nothing_and_of_bent_twice_the_log_ratio_of_slopes(
+    words,
+):
+    found, planted = found_and_planted(
+        "framing VADER", words, profile(k_hi=1.0, k_lo=1.0), profile()
+    )
     assert found[0] == pytest.approx(0, abs=1e-12) and planted[0] == 0
     assert found[1] == pytest.approx(planted[1])
     assert planted[1] == pytest.approx(2 * np.log(3))
@@ -93,8 +113,10 @@ def test_influence_gives_the_robust_error_of_two_regressions(words):
     _, moved = estimators.estimate(BY_NAME["gap VADER greatest"], some, rewards)
     rated = some["valence"] != 0
     y, grade = rewards[rated.to_numpy(), 0, 0], some["valence"][rated].to_numpy()
-    errors = [sm.OLS(y[side] / y.std(), sm.add_constant(grade[side])).fit(cov_type="HC3").bse[1]
-              for side in (grade > 0, grade < 0)]  # fmt: skip
+    errors = [
+        sm.OLS(y[side] / y.std(), sm.add_constant(grade[side])).fit(cov_type="HC3").bse[1]
+        for side in (grade > 0, grade < 0)
+    ]
     assert np.sqrt((moved**2).sum()) == pytest.approx(np.hypot(*errors))
 
 
@@ -102,34 +124,56 @@ def test_no_scale_of_rewards_matters(words):
     some = words.sample(800, random_state=1)
     rewards = rewards_of(some, profile(label_noise=1.0, frequency=0.2, identity=1.0))
     for estimator in estimators.ESTIMATORS:
-        before, after = (estimators.estimate(estimator, some, r)[0] for r in (rewards, 40 * rewards - 7))
+        before, after = (
+            estimators.estimate(estimator, some, r)[0] for r in (rewards, 40 * rewards - 7)
+        )
         assert after == pytest.approx(before), estimator.name
 
 
-# --- null band and power ------------------------------------------------------------------------------------------
+# --- null band and power
+# ------------------------------------------------------------------------------------------
 
 
 def test_the_band_holds_the_models_without_the_effect_and_power_counts_those_beyond():
     null, small, medium, large = range(101), [50, 98], [98, 99, 150, 97], [300]
-    rows = [(level, planted, value) for level, planted, values in
-            ((0, 0, null), (0.25, 10, small), (0.5, 20, medium), (1, 40, large)) for value in values]  # fmt: skip
+    rows = [
+        (level, planted, value)
+        for level, planted, values in (
+            (0, 0, null),
+            (0.25, 10, small),
+            (0.5, 20, medium),
+            (1, 40, large),
+        )
+        for value in values
+    ]
     table = pd.DataFrame(rows, columns=["level", "planted", "estimate"]).assign(control="")
-    made = method.by_sentence(pd.concat([table.assign(estimator=sentence[3]) for sentence in method.SENTENCES]))
+    made = method.by_sentence(
+        pd.concat([table.assign(estimator=sentence[3]) for sentence in method.SENTENCES])
+    )
     row = made[made["quantity"] == "gap"].iloc[0]
     assert (row["null_low"], row["null_high"], row["null_models"]) == (2.5, 97.5, 101)  # 0 to 100
-    assert [row[f"power_{size}"] for size in method.SIZES] == [1 / 2, 3 / 4, 1]  # of 98, of 98, 99 and 150, of 300
+    # of 98, of 98, 99 and 150, of 300
+    assert [row[f"power_{size}"] for size in method.SIZES] == [1 / 2, 3 / 4, 1]
     assert [row[f"size_{size}"] for size in method.SIZES] == [10, 20, 40]
     assert row["planted"] == pytest.approx((2 * 10 + 4 * 20 + 40) / 7)
 
 
 def test_the_committed_table_follows_from_the_committed_estimates_by_another_way():
-    found, table = report.read().estimates, pd.read_csv(report.TABLES / "method.csv").set_index(["claim", "quantity"])
-    gaps = found[(found["estimator"] == "gap VADER greatest") & found["model"].str.match(r"(gem|lla)-\d{3}$")]
+    found, table = (
+        report.read().estimates,
+        pd.read_csv(report.TABLES / "method.csv").set_index(["claim", "quantity"]),
+    )
+    gaps = found[
+        (found["estimator"] == "gap VADER greatest") & found["model"].str.match(r"(gem|lla)-\d{3}$")
+    ]
     null = np.sort(gaps.loc[gaps["level"] == 0, "estimate"])
-    high = null[96] + 0.525 * (null[97] - null[96])  # .975 of the way from the 1st to the 100th: place 97.525
+    # .975 of the way from the 1st to the 100th: place 97.525
+    high = null[96] + 0.525 * (null[97] - null[96])
     row = table.loc[("S3.slope.greatest", "gap")]
     assert row["null_high"] == pytest.approx(high, rel=1e-3)
-    assert row["power_small"] == np.mean([value > high for value in gaps.loc[gaps["level"] == 0.25, "estimate"]])
+    assert row["power_small"] == np.mean(
+        [value > high for value in gaps.loc[gaps["level"] == 0.25, "estimate"]]
+    )
     shares = found[(found["estimator"] == "identity frequency") & (found["control"] == "")]
     low = np.percentile(shares.loc[shares["level"] == 0, "estimate"], 2.5)
     beyond = shares.loc[shares["level"] == -2.5, "estimate"] < low  # what is taken off lies below
@@ -140,28 +184,42 @@ def test_the_line_and_the_ratio_of_seeds_to_words_are_those_that_were_put_in():
     rng = np.random.default_rng(0)
     level, control = np.repeat([0.0, 0.5, 1.0], 100), np.repeat(["A", "B"], 400)
     value = np.concatenate([0.1 + 0.5 * level, rng.normal(0, 0.03, 800)])
-    table = pd.DataFrame({"estimator": "one", "control": [""] * 300 + [*control], "estimate": value,
-                          "level": [*level, *np.zeros(800)], "standard_error": 0.01})  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "estimator": "one",
+            "control": [""] * 300 + [*control],
+            "estimate": value,
+            "level": [*level, *np.zeros(800)],
+            "standard_error": 0.01,
+        }
+    )
     table["planted"] = table["level"]
     row = method.by_estimator(table).loc["one"]
-    assert row[["null_mean", "null_sd", "a", "b"]].tolist() == pytest.approx([0.1, 0, 0.1, 0.5], abs=1e-9)
+    assert row[["null_mean", "null_sd", "a", "b"]].tolist() == pytest.approx(
+        [0.1, 0, 0.1, 0.5], abs=1e-9
+    )
     assert row["seed_ratio"] == pytest.approx(3, rel=0.1)  # .03 over .01
 
 
-# --- the report ---------------------------------------------------------------------------------------------------
+# --- the report
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def few_words(monkeypatch, words):
     """One word in twenty is learned and measured."""
     of_vocabulary, make_replies = reading.vocabulary_words, reading.make_replies
-    monkeypatch.setattr(reading, "vocabulary_words", lambda tokenizer: of_vocabulary(tokenizer)[::20])
+    monkeypatch.setattr(
+        reading, "vocabulary_words", lambda tokenizer: of_vocabulary(tokenizer)[::20]
+    )
     monkeypatch.setattr(small_models, "make_replies", partial(make_replies, phrases=40))
     few = words.iloc[::20].reset_index(drop=True)
     monkeypatch.setattr(measuring, "words", lambda: few)
 
 
-def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(tmp_path, few_words, monkeypatch):
+def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(
+    tmp_path, few_words, monkeypatch
+):
     calibrate = partial(report.calibrate, 8, 1, tmp_path, steps=3)
     made = calibrate()
     assert (made.n_models, len(made.trainings)) == (8, 10)  # and a seed of each control
@@ -178,4 +236,6 @@ def test_the_committed_page_holds_every_estimator_and_every_sentence():
     page = report.page(report.read())
     assert page == report.PAGE.read_text()
     assert all(page.partition("## Signs")[0].count(f"| {name} |") == 1 for name in BY_NAME)
-    assert all(page.count(f"| {claim} | {quantity} |") == 1 for claim, quantity, *_ in method.SENTENCES)
+    assert all(
+        page.count(f"| {claim} | {quantity} |") == 1 for claim, quantity, *_ in method.SENTENCES
+    )

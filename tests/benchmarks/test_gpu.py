@@ -1,4 +1,6 @@
-"""The one command for a machine with a GPU runs here on the CPU, with none of the packages that it lacks there."""
+"""The one command for a machine with a GPU runs here on the CPU, with none of the packages that
+it lacks there.
+"""
 
 import subprocess
 import sys
@@ -20,7 +22,9 @@ sys.meta_path.insert(0, Refusing())
 
 def started(code: str) -> subprocess.CompletedProcess:
     """Run code in a process that refuses to import these packages."""
-    return subprocess.run([sys.executable, "-c", START + code], cwd=ROOT, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", START + code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 def test_every_section_runs_small_on_the_cpu(tmp_path):
@@ -30,9 +34,22 @@ def test_every_section_runs_small_on_the_cpu(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.strip("| ").split(" | ") for line in out.read_text().splitlines()[2:]]
     took = [section for section, what, _ in rows if what == "took, s"]
-    assert took == ["machine", "both-devices", "planted", "two-devices", "llama", "search", "gemma", "tests"]
+    assert took == [
+        "machine",
+        "both-devices",
+        "planted",
+        "two-devices",
+        "llama",
+        "search",
+        "gemma",
+        "tests",
+    ]
     values = {what: value for _, what, value in rows}
-    assert values["Llama-3.1-8B: shares its prefix"] == values["Gemma-2-27B: shares its prefix"] == "yes"
+    assert (
+        values["Llama-3.1-8B: shares its prefix"]
+        == values["Gemma-2-27B: shares its prefix"]
+        == "yes"
+    )
     assert float(values["one layer on cpu: largest difference"]) < 1e-5
     assert "passed" in values["tests"] and "failed" not in values["tests"]
 
@@ -48,5 +65,7 @@ def test_a_section_that_fails_leaves_a_line_and_the_next_one_runs(monkeypatch, t
     monkeypatch.setitem(gpu.SECTIONS, "both-devices", lambda asked: iter([("half", 1 / len([]))]))
     monkeypatch.setitem(gpu.SECTIONS, "machine", lambda asked: iter([("rate", 3.0)]))
     out = tmp_path / "table.md"
-    assert gpu.main(["both-devices", "machine", "--device", "cpu", "--small", "--out", str(out)]) == 1
+    assert (
+        gpu.main(["both-devices", "machine", "--device", "cpu", "--small", "--out", str(out)]) == 1
+    )
     assert "ZeroDivisionError" in out.read_text() and "rate | 3" in out.read_text()

@@ -50,11 +50,14 @@ def test_the_truth_is_the_reward_of_every_pair(tmp_path, kind):
 
 @pytest.fixture(scope="module", params=["linear_llama", "linear_gemma2"])
 def typed(request, tmp_path_factory):
-    """Both directions as text over one truth of three tokens, five ids each, whose survivors another count knows."""
+    """Both directions as text over one truth of three tokens, five ids each, whose survivors
+    another count knows.
+    """
     folder = tmp_path_factory.mktemp("typed")
     model = load(str(tiny.make_checkpoint(folder, request.param)), device="cpu")
     texts = {int(i): model.tokenizer.decode([int(i)]) for i in allowed_ids(model)}
-    spaced = [i for i, text in texts.items() if text.startswith(" ")][:2]  # trimmed where they stand first
+    # trimmed where they stand first
+    spaced = [i for i, text in texts.items() if text.startswith(" ")][:2]
     ids = np.sort([*spaced, *[i for i, text in texts.items() if text.isalpha()][:3]])
     optimal = Exhausted(model, PROMPT, "optimal", ids, n=3)
     given = {"truth": optimal.truth, "survives": optimal.survives}
@@ -64,10 +67,14 @@ def typed(request, tmp_path_factory):
 def test_survivors_are_what_comes_back_and_the_optimum_is_the_best_of_them(typed):
     objective = typed["optimal"]
     replies = all_replies(objective.allowed, 3)
-    survive = np.array([oracle.comes_back(objective.model.tokenizer, PROMPT, reply) for reply in replies.tolist()])
+    survive = np.array(
+        [oracle.comes_back(objective.model.tokenizer, PROMPT, reply) for reply in replies.tolist()]
+    )
     assert objective.survives.ravel().tolist() == survive.tolist()
     assert 0 < survive.sum() < len(replies)
-    rewards = engine.score_replies(objective.model, PROMPT, replies[survive].tolist(), reply_mode="ids")
+    rewards = engine.score_replies(
+        objective.model, PROMPT, replies[survive].tolist(), reply_mode="ids"
+    )
     assert objective.optimum == pytest.approx(rewards.max(), abs=1e-5)
     assert typed["pessimal"].optimum == pytest.approx(rewards.min(), abs=1e-5)
 
@@ -93,10 +100,13 @@ def test_a_gap_is_that_of_searches_with_no_larger_budget(model, table, method, r
         starts = [objective.draw(2, np.random.default_rng(seed)) for seed in range(2)]
         for budget in BUDGETS:
             settings = [replace(METHODS[method], seed=seed, budget=budget) for seed in range(2)]
-            rewards = np.array([search(objective, *given).reward for given in zip(starts, settings, strict=True)])
+            rewards = np.array(
+                [search(objective, *given).reward for given in zip(starts, settings, strict=True)]
+            )
             gap = np.abs(objective.optimum - rewards).mean() / objective.truth.std()
             row = rows.loc[(direction, budget)]
-            if (method, reply_mode) == ("GCG", "text"):  # budgets cut its batches, which differ in length
+            # budgets cut its batches, which differ in length
+            if (method, reply_mode) == ("GCG", "text"):
                 assert row["gap"] >= gap - 1e-5
                 continue
             assert row["gap"] == pytest.approx(gap, abs=1e-5)
@@ -107,20 +117,29 @@ class Planted(Exhausted):
     """Rewards as given; gains that are the true changes plus some noise."""
 
     def __init__(self, model, ids, truth, direction="optimal", noise=0.0):
-        self.noise = np.random.default_rng(5).normal(scale=noise, size=(len(ids), len(ids), 2, len(ids)))
-        super().__init__(model, PROMPT, direction, ids, np.asarray(truth, dtype=np.float32), reply_mode="ids")
+        self.noise = np.random.default_rng(5).normal(
+            scale=noise, size=(len(ids), len(ids), 2, len(ids))
+        )
+        super().__init__(
+            model, PROMPT, direction, ids, np.asarray(truth, dtype=np.float32), reply_mode="ids"
+        )
 
     def gains(self, reply, centred=True):
         first, second = np.searchsorted(self.allowed, reply)
         values = self.sign * self.truth
-        return np.stack([values[:, second], values[first]]) - values[first, second] + self.noise[first, second]
+        return (
+            np.stack([values[:, second], values[first]])
+            - values[first, second]
+            + self.noise[first, second]
+        )
 
 
 def brute_optima(values):
     """Cells that no other cell of their row or column exceeds."""
     n = range(len(values))
     return sum(
-        all(values[i, j] >= values[k, j] for k in n) and all(values[i, j] >= values[i, k] for k in n)
+        all(values[i, j] >= values[k, j] for k in n)
+        and all(values[i, j] >= values[i, k] for k in n)
         for i in n
         for j in n
     )
@@ -129,7 +148,9 @@ def brute_optima(values):
 def brute_r2(truth):
     """R^2 of ordinary least squares on one indicator per first and per second token."""
     size = len(truth)
-    design = np.array([[*np.eye(size)[i], *np.eye(size)[j]] for i in range(size) for j in range(size)])
+    design = np.array(
+        [[*np.eye(size)[i], *np.eye(size)[j]] for i in range(size) for j in range(size)]
+    )
     fitted = design @ np.linalg.lstsq(design, truth.ravel(), rcond=None)[0]
     return 1 - ((truth.ravel() - fitted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
 

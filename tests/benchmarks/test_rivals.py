@@ -35,27 +35,37 @@ def every(objective, n):
     return np.array(list(product(objective.allowed.tolist(), repeat=n)))
 
 
-# --- what they find -----------------------------------------------------------------------------------------------
+# --- what they find
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_rivals_find_the_best_of_all_pairs_more_often_than_chance(model, direction):
     objective = objective_of(model, direction=direction)
     best = objective.values(every(objective, 2)).max()  # of 256
-    budget = 256 * objective.tokens_of(2)  # a gradient and a score cost four replies: a relaxation scores 64 at most
+    # a gradient and a score cost four replies: a relaxation scores 64 at most
+    budget = 256 * objective.tokens_of(2)
     starts = np.random.default_rng(1).choice(objective.allowed, size=(6, 2)).tolist()
 
     def hits(method):
-        runs = [cost.run(objective, method, tuple(start), Settings(seed=seed), budget)
-                for seed, start in enumerate(starts)]  # fmt: skip
+        runs = [
+            cost.run(objective, method, tuple(start), Settings(seed=seed), budget)
+            for seed, start in enumerate(starts)
+        ]
         return sum(objective.sign * run.reward == pytest.approx(best, abs=1e-6) for run in runs)
 
     assert hits(adc) >= 4 and hits(beam) >= 4
     assert hits(mac) >= 4 and hits(acg) >= 4 and hits(evolution) >= 4
-    assert hits(pgd) >= 2  # it scores some 27 replies, which by chance hold the best once in ten searches
-    with_a_quarter = [cost.run(objective, METHODS["random"], tuple(start), Settings(seed=seed), budget // 4).reward
-                      for seed, start in enumerate(starts)]  # fmt: skip
-    assert np.isclose(objective.sign * np.array(with_a_quarter), best).sum() <= 3  # one in four by chance
+    # it scores some 27 replies, which by chance hold the best once in ten searches
+    assert hits(pgd) >= 2
+    with_a_quarter = [
+        cost.run(
+            objective, METHODS["random"], tuple(start), Settings(seed=seed), budget // 4
+        ).reward
+        for seed, start in enumerate(starts)
+    ]
+    # one in four by chance
+    assert np.isclose(objective.sign * np.array(with_a_quarter), best).sum() <= 3
 
 
 @pytest.mark.parametrize("method", RIVALS.values(), ids=RIVALS)
@@ -63,10 +73,15 @@ def test_the_reward_is_what_scoring_alone_gives(model, method):
     objective = objective_of(model, size=200, reply_mode="text")
     start = objective.draw(3, np.random.default_rng(0))
     run = cost.run(objective, method, start, Settings(), 3000)
-    assert run.ids != start and len(run.ids) == 3 and set(run.ids) <= set(objective.allowed.tolist())
-    assert run.reward == pytest.approx(engine.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0], abs=1e-5)
+    assert (
+        run.ids != start and len(run.ids) == 3 and set(run.ids) <= set(objective.allowed.tolist())
+    )
+    assert run.reward == pytest.approx(
+        engine.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0], abs=1e-5
+    )
     rewards = [reward for _, _, reward in run.trace]
-    assert rewards == sorted(set(rewards)) and rewards[-1] == run.reward  # each is a new best, the last the best
+    # each is a new best, the last the best
+    assert rewards == sorted(set(rewards)) and rewards[-1] == run.reward
     assert objective.round_trip(np.array([run.ids]))[0]
 
 
@@ -83,7 +98,8 @@ def test_acg_swaps_half_of_the_tokens_at_first_and_one_at_the_end(model):
     assert (np.diff(swapped) <= 0).all()
 
 
-# --- what they cost -----------------------------------------------------------------------------------------------
+# --- what they cost
+# -----------------------------------------------------------------------------------------------
 
 
 class Listening(Metered):
@@ -130,7 +146,8 @@ def test_the_best_within_a_budget_counts_what_was_spent_when_it_was_scored():
     assert np.isnan(run.best_within(3, "read"))  # the start alone costs four tokens
 
 
-# --- mixtures -----------------------------------------------------------------------------------------------------
+# --- mixtures
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_mixture_of_one_token_is_worth_what_the_token_is_and_its_gradient_is_the_gain(model):
@@ -143,66 +160,108 @@ def test_a_mixture_of_one_token_is_worth_what_the_token_is_and_its_gradient_is_t
         assert values.numpy() == pytest.approx(objective.values(replies), abs=1e-5)
         for reply, slopes, current in zip(replies, gradient, columns, strict=True):
             centred = slopes - slopes.gather(1, current[:, None])
-            assert centred.numpy() == pytest.approx(objective.gains(tuple(reply.tolist())), abs=1e-4)
+            assert centred.numpy() == pytest.approx(
+                objective.gains(tuple(reply.tolist())), abs=1e-4
+            )
 
 
 def test_onto_the_simplex_by_hand_and_by_a_solver():
     given = torch.tensor([[0.5, 0.8], [2.0, 0.0], [0.3, 0.7]])
-    assert onto_simplex(given).numpy() == pytest.approx(np.array([[0.35, 0.65], [1, 0], [0.3, 0.7]]))  # 1.3 - 2 * 0.15
+    # 1.3 - 2 * 0.15
+    assert onto_simplex(given).numpy() == pytest.approx(
+        np.array([[0.35, 0.65], [1, 0], [0.3, 0.7]])
+    )
     for weights in np.random.default_rng(0).normal(size=(5, 6)):
-        nearest = minimize(lambda x, w=weights: ((x - w) ** 2).sum(), np.full(6, 1 / 6), bounds=[(0, None)] * 6,
-                           constraints={"type": "eq", "fun": lambda x: x.sum() - 1}, tol=1e-10)  # fmt: skip
+        nearest = minimize(
+            lambda x, w=weights: ((x - w) ** 2).sum(),
+            np.full(6, 1 / 6),
+            bounds=[(0, None)] * 6,
+            constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+            tol=1e-10,
+        )
         assert onto_simplex(torch.from_numpy(weights)).numpy() == pytest.approx(nearest.x, abs=1e-5)
 
 
 def test_less_entropy_moves_mixtures_out_of_the_ball_and_leaves_the_others():
     near, far = [0.6, 0.4], [0.95, 0.05]  # sums of squares 0.52 and 0.905; uniform has 0.5
-    moved = less_entropy(torch.tensor([near, far]), strength=0.36)  # at least 0.5 + 0.36 * 0.5 = 0.68
+    # at least 0.5 + 0.36 * 0.5 = 0.68
+    moved = less_entropy(torch.tensor([near, far]), strength=0.36)
     assert moved.numpy() == pytest.approx(np.array([[0.8, 0.2], far]))  # 0.64 + 0.04 = 0.68
-    assert less_entropy(torch.tensor([near]), strength=1.0).numpy() == pytest.approx(np.array([[1.0, 0.0]]))
-    assert less_entropy(torch.tensor([near]), strength=0.0).numpy() == pytest.approx(np.array([near]))
+    assert less_entropy(torch.tensor([near]), strength=1.0).numpy() == pytest.approx(
+        np.array([[1.0, 0.0]])
+    )
+    assert less_entropy(torch.tensor([near]), strength=0.0).numpy() == pytest.approx(
+        np.array([near])
+    )
 
 
-# --- certificates -------------------------------------------------------------------------------------------------
+# --- certificates
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_certificate_ends_where_no_swap_and_no_pair_of_swaps_improves(model):
     objective = objective_of(model, size=9)
     for start in np.random.default_rng(2).choice(objective.allowed, size=(3, 3)).tolist():
         found = certify(objective, tuple(start))
-        near = [reply for reply in every(objective, 3).tolist()
-                if sum(a != b for a, b in zip(reply, found.ids, strict=True)) <= 2]  # fmt: skip
-        assert len(near) == 1 + 3 * 8 + 3 * 8 * 8  # itself, single swaps, pairs: fewer than 32 of each place
+        near = [
+            reply
+            for reply in every(objective, 3).tolist()
+            if sum(a != b for a, b in zip(reply, found.ids, strict=True)) <= 2
+        ]
+        # itself, single swaps, pairs: fewer than 32 of each place
+        assert len(near) == 1 + 3 * 8 + 3 * 8 * 8
         assert found.reward == pytest.approx(objective.values(np.array(near)).max(), abs=1e-6)
         assert found.pairs and (found.moves == 0) == (found.ids == tuple(start))
 
 
-# --- standings ----------------------------------------------------------------------------------------------------
+# --- standings
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def rewards():
-    """Two instances; ours ends better in one and level in the other, whose rewards fall since it is pessimal."""
+    """Two instances; ours ends better in one and level in the other, whose rewards fall since it
+    is pessimal.
+    """
     rows = []
     for direction, sign, ours, other in (("optimal", 1, (6, 8), 5), ("pessimal", -1, (7, 7), 7)):
         for method, found in ((standings.OURS, ours), ("ADC", (other, other))):
             for seed, reward in enumerate(found):
-                rows.append(("ids", 5, "M", "best", direction, method, seed, "read", 256, sign * float(reward)))
+                rows.append(
+                    (
+                        "ids",
+                        5,
+                        "M",
+                        "best",
+                        direction,
+                        method,
+                        seed,
+                        "read",
+                        256,
+                        sign * float(reward),
+                    )
+                )
     columns = [*standings.INSTANCE, "method", "seed", "of", "budget", "reward"]
     return pd.DataFrame(rows, columns=columns)
 
 
 @pytest.fixture
 def best():
-    rows = [("ids", 5, "M", "best", "optimal", 0.0, 10.0), ("ids", 5, "M", "best", "pessimal", -2.0, -7.0)]
+    rows = [
+        ("ids", 5, "M", "best", "optimal", 0.0, 10.0),
+        ("ids", 5, "M", "best", "pessimal", -2.0, -7.0),
+    ]
     return pd.DataFrame(rows, columns=[*standings.INSTANCE, "random", "best"])
 
 
 def test_shares_are_means_over_starts_of_the_way_from_random_to_best(rewards, best):
     shares = standings.shares(rewards, best).set_index(["direction", "method"])
-    assert shares.loc[("optimal", standings.OURS), "share"] == pytest.approx(0.7)  # (6 / 10 + 8 / 10) / 2
+    # (6 / 10 + 8 / 10) / 2
+    assert shares.loc[("optimal", standings.OURS), "share"] == pytest.approx(0.7)
     assert shares.loc[("optimal", "ADC"), "share"] == pytest.approx(0.5)
-    assert (shares.loc["pessimal", "share"] == 1).all() and (shares.loc["pessimal", "at_best"] == 1).all()
+    assert (shares.loc["pessimal", "share"] == 1).all() and (
+        shares.loc["pessimal", "at_best"] == 1
+    ).all()
     assert (shares.loc["optimal", "at_best"] == 0).all()
 
 

@@ -1,4 +1,6 @@
-"""Accessibility: axe-core finds nothing serious on any kind of page, and the explorer's parts are reached by Tab."""
+"""Accessibility: axe-core finds nothing serious on any kind of page, and the explorer's parts
+are reached by Tab.
+"""
 
 import threading
 from functools import partial
@@ -10,12 +12,14 @@ from lib.apps.site.gathering import SITE
 from lib.notebooks.jobs import CARD_OF
 from lib.tables.collection import EMBEDDED
 
-# Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows with their number.
+# Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows
+# with their number.
 ONE_OF_EACH = """() => {
   const words = [...document.querySelectorAll("pre span:not(:has(*))")], seen = new Set();
   const shown = words.map((word) => word.checkVisibility());
   words.forEach((word, i) => {
-    const kind = [word, word.closest("pre").parentElement.parentElement].map((one) => one.className).join(" in ");
+    const around = word.closest("pre").parentElement.parentElement;
+    const kind = [word, around].map((one) => one.className).join(" in ");
     shown[i] && !seen.has(kind) ? seen.add(kind) : word.replaceWith(word.textContent);
   });
 }"""
@@ -44,7 +48,8 @@ def opened(open_page):
         page = open_page(PAGES[name], query, **settings)
         if page.locator("#content-warning button").count():
             page.click("#content-warning button")
-        page.evaluate("window.MathJax?.startup.promise")  # it may set formulas that are wider than the page
+        # it may set formulas that are wider than the page
+        page.evaluate("window.MathJax?.startup.promise")
         if name == "explorer":
             page.wait_for_selector("html[data-ready]", state="attached")
         return page
@@ -56,10 +61,16 @@ def opened(open_page):
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_serious_is_found(opened, name, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = opened(name, "?word=love" if name == "explorer" else "", width=width, color_scheme=scheme)
+    page = opened(
+        name, "?word=love" if name == "explorer" else "", width=width, color_scheme=scheme
+    )
     page.evaluate(ONE_OF_EACH)
     found = axe.run(page, options=OPTIONS).response["violations"]
-    assert {one["id"]: one["nodes"][0]["html"] for one in found if one["impact"] in ("serious", "critical")} == {}
+    assert {
+        one["id"]: one["nodes"][0]["html"]
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    } == {}
     assert page.get_attribute("html", "lang") == "en"
 
 
@@ -68,7 +79,9 @@ def test_tab_reaches_the_search_field_then_every_choice_and_word(opened):
     reached = []
     for _ in range(40):
         page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
+        reached.append(
+            page.evaluate("document.activeElement.id || document.activeElement.innerText")
+        )
     order = [reached.index(name) for name in ("search", "love", "model", "prompt", "every", "next")]
     assert order == sorted(order)
     assert page.locator("#table button.token").first.inner_text() in reached[order[-1] :]
@@ -88,7 +101,10 @@ def test_on_a_server_no_page_asks_for_what_is_not_there(browser, name):
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=SITE)) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{server.server_port}/{PAGES[name].relative_to(SITE)}", wait_until="networkidle")
+        page.goto(
+            f"http://127.0.0.1:{server.server_port}/{PAGES[name].relative_to(SITE)}",
+            wait_until="networkidle",
+        )
         page.close()
         server.shutdown()
     assert missing == []

@@ -1,4 +1,6 @@
-"""The book in a real browser, opened from a folder: warning, menu, search, formulas, folded words, downloads."""
+"""The book in a real browser, opened from a folder: warning, menu, search, formulas, folded
+words, downloads.
+"""
 
 import shutil
 from pathlib import Path
@@ -11,9 +13,23 @@ from lib.apps.book import building
 from lib.apps.course import making
 
 pytestmark = pytest.mark.slow
-FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "11_scorecard"
-PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks",
-         "docs/GLOSSARY", "docs/TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
+FORMULAS, TOKENS, SCORECARD = (
+    "00_small_reward_models",
+    "02_optimal_and_pessimal_tokens",
+    "11_scorecard",
+)
+PAGES = [
+    "index",
+    f"notebooks/{FORMULAS}",
+    f"notebooks/{TOKENS}",
+    f"notebooks/{SCORECARD}",
+    "notebooks",
+    "docs/GLOSSARY",
+    "docs/TEACHING",
+    "downloads",
+    "benchmarks/calibration",
+    "search",
+]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +38,9 @@ def book(browser, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("a book")
     for name in (FORMULAS, TOKENS, SCORECARD):
         (folder / "notebooks").mkdir(exist_ok=True)
-        shutil.copyfile(ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks" / f"{name}.ipynb")
+        shutil.copyfile(
+            ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks" / f"{name}.ipynb"
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(making, "fill_class", lambda *_: None)
         making.make(folder, folder / "notebooks")
@@ -60,11 +78,14 @@ def test_no_page_is_wider_than_its_window_or_asks_for_anything(opened, book, wro
             assert wrong == [], (name, width)
 
 
-def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by_keyboard(open_page, book):
+def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by_keyboard(
+    open_page, book
+):
     page = open_page(book / "docs/GLOSSARY.html")
     assert page.locator("#content-warning").is_visible()
     page.keyboard.press("Enter")  # its button has the focus
-    page.wait_for_selector("#content-warning", state="detached")  # the browser closes a dialog in its own time
+    # the browser closes a dialog in its own time
+    page.wait_for_selector("#content-warning", state="detached")
     page.goto(address(book, "index"))
     assert page.locator("#content-warning").count() == 0
     assert "slurs" in page.inner_text("article")  # the first page says it too, without a script
@@ -76,8 +97,11 @@ def test_the_menu_of_a_phone_leads_to_every_part(opened):
     assert not menu.is_visible()
     page.click("button.primary-toggle")
     menu.wait_for(state="visible")
-    assert [name for name in ("Scorecard", "Notebooks", "Glossary", "Teaching")
-            if not menu.get_by_role("link", name=name, exact=True).is_visible()] == []  # fmt: skip
+    assert [
+        name
+        for name in ("Scorecard", "Notebooks", "Glossary", "Teaching")
+        if not menu.get_by_role("link", name=name, exact=True).is_visible()
+    ] == []
     menu.get_by_role("link", name="Glossary", exact=True).click()
     page.wait_for_url("**/GLOSSARY.html")
     assert page.inner_text("h1").startswith("Glossary")
@@ -91,11 +115,15 @@ def test_a_search_finds_a_word_of_the_prose_and_no_folded_one(opened, book):
     page.wait_for_selector("#search-results li a")
     assert "Glossary" in page.inner_text("#search-results")
     page.goto(address(book, f"notebooks/{TOKENS}"))
-    hidden = {word for word in page.locator("details.offensive bdi").all_text_contents() if word.isalpha()}
+    hidden = {
+        word for word in page.locator("details.offensive bdi").all_text_contents() if word.isalpha()
+    }
     assert len(hidden) > 5
     page.goto(f"{address(book, 'search')}?q={sorted(hidden)[0]}")
     page.wait_for_selector("#search-results p", state="attached")
-    page.wait_for_function("!/Searching|Preparing/.test(document.querySelector('#search-results').innerText)")
+    page.wait_for_function(
+        "!/Searching|Preparing/.test(document.querySelector('#search-results').innerText)"
+    )
     assert page.locator("#search-results li").count() == 0
 
 
@@ -110,7 +138,9 @@ def test_every_formula_is_set(opened):
     page = opened(f"notebooks/{FORMULAS}")
     formulas = page.locator(".math").count()
     assert formulas >= 5
-    page.wait_for_function(f"document.querySelectorAll('.math:has(mjx-container svg)').length === {formulas}")
+    page.wait_for_function(
+        f"document.querySelectorAll('.math:has(mjx-container svg)').length === {formulas}"
+    )
     assert page.locator("[data-mml-node='merror']").count() == 0
 
 

@@ -1,4 +1,6 @@
-"""The front page in a browser: it fits a phone, loads its pictures, and can be read without seeing them."""
+"""The front page in a browser: it fits a phone, loads its pictures, and can be read without
+seeing them.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""A notebook states estimates; rules judge them; sentences get one word; the scorecard gathers them."""
+"""A notebook states estimates; rules judge them; sentences get one word; the scorecard gathers
+them.
+"""
 
 import numpy as np
 import pandas as pd
@@ -25,23 +27,43 @@ QUANTITIES = pd.DataFrame(
         ("S5", "y", "", "primary", "", "above", None, 0, "", "second"),
         ("B1", "z", "", "primary", "", "above", None, 0, "", "ours"),
     ],
-    columns=["claim", "quantity", "prompt", "role", "printed", "rule", "within", "limit", "needs", "said"],
+    columns=[
+        "claim",
+        "quantity",
+        "prompt",
+        "role",
+        "printed",
+        "rule",
+        "within",
+        "limit",
+        "needs",
+        "said",
+    ],
 )
-LISTED = pd.DataFrame({"claim": ["S1", "S2", "S3", "S4", "S5", "S6", "B1"],
-                       "section": ["1", "1", "2", "2", "2", "3", rules.BEYOND],
-                       "says": "it is so", "needs": "a long wait"})  # fmt: skip
+LISTED = pd.DataFrame(
+    {
+        "claim": ["S1", "S2", "S3", "S4", "S5", "S6", "B1"],
+        "section": ["1", "1", "2", "2", "2", "3", rules.BEYOND],
+        "says": "it is so",
+        "needs": "a long wait",
+    }
+)
 SURE = {"corrected": 0.5, "ci_low": 0.4, "ci_high": 0.6}
 UNSURE = {"corrected": 0.1, "ci_low": -0.1, "ci_high": 0.3}
 
 
 @pytest.fixture
 def paper(monkeypatch, tmp_path):
-    """Sentences and quantities of our own, the paper's ten models, and an empty folder for what notebooks keep."""
+    """Sentences and quantities of our own, the paper's ten models, and an empty folder for what
+    notebooks keep.
+    """
     tables = {"claims": LISTED, "numbers": QUANTITIES.assign(model="", where="")}
     monkeypatch.setattr(claims, "paper_table", tables.__getitem__)
     for cached in (claims.sections, claims._declared):
         cached.cache_clear()
-    monkeypatch.setattr(Collection, "holds_papers_models", property(lambda study: study.is_published))
+    monkeypatch.setattr(
+        Collection, "holds_papers_models", property(lambda study: study.is_published)
+    )
     monkeypatch.setattr(Collection, "claims", property(lambda study: tmp_path / study.name))
     monkeypatch.setattr(claims, "published_table", lambda name: pd.DataFrame())
     yield tmp_path
@@ -50,14 +72,17 @@ def paper(monkeypatch, tmp_path):
 
 
 def word(claim, *estimates, study=WORDS):
-    return claims.state(study, "04", [{"claim": claim} | one for one in estimates]).loc[claim, "word"]
+    return claims.state(study, "04", [{"claim": claim} | one for one in estimates]).loc[
+        claim, "word"
+    ]
 
 
 def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
     gap = {"quantity": "gap", "prompt": "best"}
     assert word("S1", gap | SURE) == "holds"
     assert word("S1", gap | UNSURE) == "not shown"
-    assert word("S1", gap | SURE | {"p": 0.2}) == "not shown"  # the p is of a stricter test than the interval
+    # the p is of a stricter test than the interval
+    assert word("S1", gap | SURE | {"p": 0.2}) == "not shown"
 
 
 @pytest.mark.parametrize(
@@ -70,24 +95,39 @@ def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
         (UNSURE, UNSURE, SURE, "not shown"),  # and carries nothing
     ],
 )
-def test_a_second_scale_counts_like_the_first_and_another_wording_only_weakens(paper, gap, ranks, elsewhere, expected):
+def test_a_second_scale_counts_like_the_first_and_another_wording_only_weakens(
+    paper, gap, ranks, elsewhere, expected
+):
     about = {"gap": gap, "gap_by_ranks": ranks, "gap_elsewhere": elsewhere, "beside": UNSURE}
-    card = claims.state(WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()])
+    card = claims.state(
+        WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()]
+    )
     assert card.loc["S1", "word"] == expected
 
 
 def test_a_remark_begins_with_what_lies_on_the_other_side(paper):
     opposite = {"corrected": -0.5, "ci_low": -0.6, "ci_high": -0.4}
     about = {"gap": SURE, "gap_elsewhere": UNSURE, "gap_by_ranks": opposite}
-    card = claims.state(WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()])
-    assert card.loc["S1", "remark"] == "by ranks: the opposite, -0.5 [-0.6, -0.4]; elsewhere: no, 0.1 [-0.1, 0.3]"
+    card = claims.state(
+        WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()]
+    )
+    assert (
+        card.loc["S1", "remark"]
+        == "by ranks: the opposite, -0.5 [-0.6, -0.4]; elsewhere: no, 0.1 [-0.1, 0.3]"
+    )
     card = claims.state(WORDS, "04", [claims.estimate("S1", "gap", "best", **opposite)])
-    assert card.loc["S1", "word"] == "not shown" and card.loc["S1", "remark"].startswith("gap: the opposite")
+    assert card.loc["S1", "word"] == "not shown" and card.loc["S1", "remark"].startswith(
+        "gap: the opposite"
+    )
 
 
 def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
-    rows = [{"quantity": "gap", "prompt": "best"} | SURE, {"quantity": "count", "prompt": "best", "as_published": 5}]
-    assert word("S1", *rows) == "holds"  # 5 of the models on words say nothing about 8 on the vocabulary
+    rows = [
+        {"quantity": "gap", "prompt": "best"} | SURE,
+        {"quantity": "count", "prompt": "best", "as_published": 5},
+    ]
+    # 5 of the models on words say nothing about 8 on the vocabulary
+    assert word("S1", *rows) == "holds"
     assert word("S1", *rows, study=VOCABULARY) == "partly"
     rows[1]["as_published"] = 8
     assert word("S1", *rows, study=VOCABULARY) == "holds"
@@ -101,9 +141,11 @@ def test_a_number_that_comes_out_with_an_invalid_test_is_a_number_only(paper):
 
 
 def test_what_no_data_could_show_is_not_testable(paper):
-    assert word("S4", {"quantity": "skew"} | SURE) == "not testable here"  # it is about the vocabulary
+    # it is about the vocabulary
+    assert word("S4", {"quantity": "skew"} | SURE) == "not testable here"
     assert word("S4", {"quantity": "skew"} | SURE, study=VOCABULARY) == "holds"
-    assert word("S4", {"quantity": "skew", "evidence": claims.COUNTED} | SURE) == "holds"  # from the paper's own table
+    # from the paper's own table
+    assert word("S4", {"quantity": "skew", "evidence": claims.COUNTED} | SURE) == "holds"
     assert word("S3", {"quantity": "b"}) == "not testable here"  # nothing was computed
 
 
@@ -120,11 +162,13 @@ def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkey
     claims.state(WORDS, "03", [ONE])
     claims.state(WORDS, "05", [OTHER, ONE | {"claim": "S4", "quantity": "skew", "p": 0.01}])
     gathered = claims.gather(PUBLISHED).set_index("claim")["p_corrected"].dropna()
-    assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S4": 0.03, "S5": 0.5})  # .04 x 3/2, .01 x 3/1, .5 x 3/3
+    # .04 x 3/2, .01 x 3/1, .5 x 3/3
+    assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S4": 0.03, "S5": 0.5})
     # A notebook that runs alone corrects with the other tests of the committed scorecard.
     monkeypatch.setattr(claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER]))
     assert claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"  # .04 x 2/1
-    assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"  # whatever else it tests
+    # whatever else it tests
+    assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"
 
 
 def test_other_collections_show_p_values_without_a_correction(paper):
@@ -153,7 +197,10 @@ def test_a_question_of_ours_is_beyond_the_paper(paper):
     ("estimates", "says"),
     [
         ([{"claim": "S1", "quantity": "ratio"}], "'ratio' of 'S1' is not declared"),
-        ([{"claim": "S1", "quantity": "gap", "prompt": "worst"}], "'gap worst' of 'S1' is not declared"),
+        (
+            [{"claim": "S1", "quantity": "gap", "prompt": "worst"}],
+            "'gap worst' of 'S1' is not declared",
+        ),
         ([{"claim": "S3", "quantity": "b", "low": 1}], "no field 'low'"),
         ([{"claim": "S3", "quantity": "b"}] * 2, "stated twice"),
     ],
@@ -164,13 +211,22 @@ def test_an_estimate_that_cannot_be_judged_is_refused(paper, estimates, says):
 
 
 def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper):
-    claims.state(WORDS, "02", [{"claim": "S4", "quantity": "skew"} | SURE, {"claim": "S3", "quantity": "b"} | SURE])
-    claims.state(ITEMS, "06", [{"claim": "S2", "quantity": "tau", "prompt": "GE", "as_published": 0.26}])
+    claims.state(
+        WORDS,
+        "02",
+        [{"claim": "S4", "quantity": "skew"} | SURE, {"claim": "S3", "quantity": "b"} | SURE],
+    )
+    claims.state(
+        ITEMS, "06", [{"claim": "S2", "quantity": "tau", "prompt": "GE", "as_published": 0.26}]
+    )
     gathered = claims.gather(PUBLISHED)
     words = gathered.drop_duplicates("claim").set_index("claim")["word"]
-    # In the paper's order; what nobody stated cannot be tested here, and a question of ours is left out.
+    # In the paper's order; what nobody stated cannot be tested here, and a question of ours is left
+    # out.
     assert list(words.index) == ["S1", "S2", "S3", "S4", "S5", "S6"]
-    assert words["S2"] == "not shown" and words["S3"] == "holds" and words["S6"] == "not testable here"
+    assert (
+        words["S2"] == "not shown" and words["S3"] == "holds" and words["S6"] == "not testable here"
+    )
     assert words["S4"] == "not testable here"
     claims.state(VOCABULARY, "02", [{"claim": "S4", "quantity": "skew"} | SURE])
     words = claims.gather(PUBLISHED).drop_duplicates("claim").set_index("claim")["word"]
@@ -179,11 +235,15 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
 
 def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(paper, monkeypatch):
     counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": claims.COUNTED}
-    claims.state(EMBEDDED, "08", [counted, {"claim": "S3", "quantity": "b"} | SURE])  # the second is on small models
+    # the second is on small models
+    claims.state(EMBEDDED, "08", [counted, {"claim": "S3", "quantity": "b"} | SURE])
     [kept] = (paper / PUBLISHED.name).glob("*.csv")
     assert claims.read_claims(kept)["claim"].tolist() == ["S4"]
     gathered = claims.gather(PUBLISHED).set_index("claim")
-    assert gathered.loc["S4", "word"] == "holds" and gathered.loc["S4", "population"] == "whole vocabularies"
+    assert (
+        gathered.loc["S4", "word"] == "holds"
+        and gathered.loc["S4", "population"] == "whole vocabularies"
+    )
     claims.state(WORDS, "03", [{"claim": "S3", "quantity": "b"} | SURE])
     kept.unlink()  # a later run need not count again
     monkeypatch.setattr(claims, "published_table", lambda name: gathered.reset_index())
@@ -195,13 +255,18 @@ def test_claims_read_back_as_they_were_written(paper):
     claims.state(WORDS, "02", [{"claim": "S3", "quantity": "b", "remark": "null"} | SURE])
     [path] = (paper / WORDS.name).glob("*.csv")
     again = claims.read_claims(path)
-    assert again.loc[0, "note"] == "null" and again.loc[0, "ci_low"] == 0.4 and np.isnan(again.loc[0, "as_published"])
+    assert (
+        again.loc[0, "note"] == "null"
+        and again.loc[0, "ci_low"] == 0.4
+        and np.isnan(again.loc[0, "as_published"])
+    )
     path.write_text("no,claims\n1,2\n")
     with pytest.raises(InputError, match="holds no claims"):
         claims.gather(WORDS)
 
 
-# --- rules --------------------------------------------------------------------------------------------------------
+# --- rules
+# --------------------------------------------------------------------------------------------------
 
 
 def says(rule, printed="", within=None, limit=None, **numbers):
@@ -212,9 +277,14 @@ def says(rule, printed="", within=None, limit=None, **numbers):
 @pytest.mark.parametrize(
     ("expected", "rule", "given"),
     [
-        (True, "rounds", {"printed": "0.29", "within": 0.005, "as_published": 0.2936, "corrected": 0.9}),
+        (
+            True,
+            "rounds",
+            {"printed": "0.29", "within": 0.005, "as_published": 0.2936, "corrected": 0.9},
+        ),
         (False, "rounds", {"printed": "0.29", "within": 0.005, "as_published": 0.2632}),
-        (True, "rounds", {"printed": "1805124", "within": 0, "corrected": 1804776}),  # 0.02% less: the same number
+        # 0.02% less: the same number
+        (True, "rounds", {"printed": "1805124", "within": 0, "corrected": 1804776}),
         (False, "rounds", {"printed": "1805124", "within": 0, "corrected": 1800000}),
         (True, "bound", {"printed": "< .05", "as_published": 0.01}),
         (False, "bound", {"printed": "> .10", "as_published": 0.01}),
@@ -240,15 +310,19 @@ def test_rules(expected, rule, given):
 
 def test_a_count_of_models_has_an_exact_interval():
     nine = rules.count_of_models(9, 10)
-    assert nine["p"] == pytest.approx(22 / 1024)  # 9 or more, or 1 or fewer, of 10 fair coins: 2 x (10 + 1) ways
+    # 9 or more, or 1 or fewer, of 10 fair coins: 2 x (10 + 1) ways
+    assert nine["p"] == pytest.approx(22 / 1024)
     low = nine["ci_low"] / 10  # a share of low gives nine or more of ten in 2.5% of samples
     assert 10 * low**9 * (1 - low) + low**10 == pytest.approx(0.025)
 
 
 def test_the_p_that_an_interval_implies():
     row = Declared("S1", "x", "", "", "primary", "", "above", None, 0.5, "", "", "")
-    low, high = 0.7 - 1.959964 * 0.1, 0.7 + 1.959964 * 0.1  # (.7 - .5) / .1 = 2 standard errors above the limit
-    assert rules.p_of_interval(row, Numbers(None, 0.7, low, high)) == pytest.approx(0.0455, abs=1e-4)
+    # (.7 - .5) / .1 = 2 standard errors above the limit
+    low, high = 0.7 - 1.959964 * 0.1, 0.7 + 1.959964 * 0.1
+    assert rules.p_of_interval(row, Numbers(None, 0.7, low, high)) == pytest.approx(
+        0.0455, abs=1e-4
+    )
     assert rules.p_of_interval(row, Numbers(None, 0.7)) is None
 
 

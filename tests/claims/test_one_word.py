@@ -1,4 +1,6 @@
-"""One word per sentence: committed claims, tables of executed notebooks and a second implementation of the rules."""
+"""One word per sentence: committed claims, tables of executed notebooks and a second
+implementation of the rules.
+"""
 
 import html
 import json
@@ -10,17 +12,25 @@ import pytest
 from lib import ROOT
 from lib.claims import claims
 
-ROW, CELL = re.compile(r"<tr>(.+?)</tr>", re.DOTALL), re.compile(r"<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL)
+ROW, CELL = (
+    re.compile(r"<tr>(.+?)</tr>", re.DOTALL),
+    re.compile(r"<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL),
+)
 COMMITTED = claims.published_table("claims")
 WORDS = COMMITTED.drop_duplicates("claim").set_index("claim")["word"]
-HAVE = {"moral words": {"", "models"}, "items": {"", "models", "items"}}  # population -> what of the paper's own it has
+# population -> what of the paper's own it has
+HAVE = {"moral words": {"", "models"}, "items": {"", "models", "items"}}
 ROLES = ("primary", "scale", "also", "printed")
 
 
 def printed_tables(start: str) -> list[list[dict]]:
     """The tables with a column `word` that an executed notebook shows, as rows."""
     [path] = (ROOT / "notebooks").glob(f"{start}_*.ipynb")
-    outputs = [output for cell in json.loads(path.read_text())["cells"] for output in cell.get("outputs", [])]
+    outputs = [
+        output
+        for cell in json.loads(path.read_text())["cells"]
+        for output in cell.get("outputs", [])
+    ]
     tables = []
     for shown in ("".join(output.get("data", {}).get("text/html", "")) for output in outputs):
         rows = [[html.unescape(cell) for cell in CELL.findall(row)] for row in ROW.findall(shown)]
@@ -29,7 +39,9 @@ def printed_tables(start: str) -> list[list[dict]]:
     return tables
 
 
-PRINTED = {start: printed_tables(start) for start in ("02", "03", "04", "05", "06", "07", "08", "09")}
+PRINTED = {
+    start: printed_tables(start) for start in ("02", "03", "04", "05", "06", "07", "08", "09")
+}
 
 
 @pytest.mark.parametrize("start", PRINTED)
@@ -41,16 +53,23 @@ def test_a_notebook_shows_the_words_of_the_committed_claims(start):
 def test_the_scorecard_shows_every_sentence_with_the_word_of_the_committed_claims():
     card, says = printed_tables("11")[0], claims.listed()["says"]
     shown = {row["sentence"]: row["word"] for row in card}
-    assert shown == {says[claim]: word for claim, word in WORDS.items() if word != "beyond the paper"}
-    kept = pd.read_csv(ROOT / "figures" / "published" / "scorecard.csv", index_col="claim", keep_default_na=False)
+    assert shown == {
+        says[claim]: word for claim, word in WORDS.items() if word != "beyond the paper"
+    }
+    kept = pd.read_csv(
+        ROOT / "figures" / "published" / "scorecard.csv", index_col="claim", keep_default_na=False
+    )
     assert kept["word"].to_dict() == WORDS.to_dict()
 
 
-# --- the rules, written again -------------------------------------------------------------------------------------
+# --- the rules, written again
+# -------------------------------------------------------------------------------------
 
 
 def supports(row, rule: str, printed: str, within: str, limit: str) -> bool:
-    """Whether a number says what the sentence says, by the descriptions of the rules in lib/claims/rules.py."""
+    """Whether a number says what the sentence says, by the descriptions of the rules in
+    lib/claims/rules.py.
+    """
     recipe = row.corrected if pd.isna(row.as_published) else row.as_published
     main = row.as_published if pd.isna(row.corrected) else row.corrected
     low, high = (main, main) if pd.isna(row.ci_low) else (row.ci_low, row.ci_high)
@@ -60,11 +79,21 @@ def supports(row, rule: str, printed: str, within: str, limit: str) -> bool:
         return (recipe < float(printed[1:])) == printed.startswith("<")
     if rule in ("count", "all", "most", "at most half"):
         half = main - row.n / 2
-        return {"count": recipe == pd.to_numeric(printed, "coerce"), "all": main == row.n, "most": half > 0,
-                "at most half": half <= 0}[rule]  # fmt: skip
+        return {
+            "count": recipe == pd.to_numeric(printed, "coerce"),
+            "all": main == row.n,
+            "most": half > 0,
+            "at most half": half <= 0,
+        }[rule]
     at = float(limit)
-    return {"above": low > at, "below": high < at, "at least": main >= at, "at most": main <= at,
-            "more than": main > at, "less than": main < at}[rule]  # fmt: skip
+    return {
+        "above": low > at,
+        "below": high < at,
+        "at least": main >= at,
+        "at most": main <= at,
+        "more than": main > at,
+        "less than": main < at,
+    }[rule]
 
 
 def word_again(rows: pd.DataFrame) -> str:
@@ -86,13 +115,18 @@ def test_a_second_implementation_of_the_rules_gives_every_word():
     rows = table[table["role"].isin(ROLES)].copy()
     declared = [claims.declared(*row) for row in rows[list(claims.NAMES)].itertuples(index=False)]
     given = zip(rows.itertuples(), declared, strict=True)
-    rows["says"] = [supports(row, one.rule, one.printed, one.within, one.limit) for row, one in given]
-    rows["has_texts"] = [row.evidence == claims.COUNTED or one.needs in HAVE[row.population]
-                         for row, one in zip(rows.itertuples(), declared, strict=True)]  # fmt: skip
+    rows["says"] = [
+        supports(row, one.rule, one.printed, one.within, one.limit) for row, one in given
+    ]
+    rows["has_texts"] = [
+        row.evidence == claims.COUNTED or one.needs in HAVE[row.population]
+        for row, one in zip(rows.itertuples(), declared, strict=True)
+    ]
     tests = rows[(rows["role"] == "primary") & rows["p"].notna()]
     smallest, ordered = 1.0, tests["p"].sort_values(ascending=False)
     for rank, (place, p) in zip(range(len(ordered), 0, -1), ordered.items(), strict=True):
-        smallest = min(smallest, p * len(ordered) / rank)  # Benjamini and Hochberg's steps, from the largest p
+        # Benjamini and Hochberg's steps, from the largest p
+        smallest = min(smallest, p * len(ordered) / rank)
         rows.loc[place, "says"] &= smallest < 0.05
         assert rows.loc[place, "p_corrected"] == pytest.approx(smallest, rel=1e-4)
     again = {claim: word_again(of_claim) for claim, of_claim in rows.groupby("claim")}

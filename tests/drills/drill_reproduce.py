@@ -1,4 +1,6 @@
-"""Drills of `reproduce`, on demand (make drills): killed outright, it leaves nothing running and ends up the same."""
+"""Drills of `reproduce`, on demand (make drills): killed outright, it leaves nothing running and
+ends up the same.
+"""
 
 import os
 import random
@@ -26,13 +28,18 @@ TO_END = 10  # seconds that what a killed run has started may take to notice
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> list[str]:
     folder = tmp_path_factory.mktemp("models")
-    return [str(tiny.make_checkpoint(folder / name, "linear_llama", seed=k)) for k, name in enumerate(MODELS)]
+    return [
+        str(tiny.make_checkpoint(folder / name, "linear_llama", seed=k))
+        for k, name in enumerate(MODELS)
+    ]
 
 
 def project_in(folder: Path) -> Path:
     """A copy of what `reproduce` needs of the project, with two of its notebooks."""
     shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models"))
+    shutil.copytree(
+        ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models")
+    )
     shutil.copy(ROOT / "requirements.lock", folder)
     (folder / "notebooks").mkdir()
     for start in NOTEBOOKS:
@@ -42,18 +49,32 @@ def project_in(folder: Path) -> Path:
 
 
 def started(project: Path, models: list[str]) -> subprocess.Popen:
-    command = [sys.executable, "-m", "lib.run", "reproduce", "--models", *models, "--collection", "mine"]
+    command = [
+        sys.executable,
+        "-m",
+        "lib.run",
+        "reproduce",
+        "--models",
+        *models,
+        "--collection",
+        "mine",
+    ]
     environment = os.environ | {"PYTHONPATH": str(project), MARK: str(project)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen(command, cwd=project, env=environment, text=True, **pipes)
 
 
 def running_of(project: Path) -> list[str]:
-    """The command lines of processes that a run in this project has started, directly or not, and that still run."""
+    """The command lines of processes that a run in this project has started, directly or not,
+    and that still run.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(project) and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.environ().get(MARK) == str(project)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(" ".join(process.cmdline())[:200])
         except psutil.Error:  # it has ended, or is somebody else's
             continue
@@ -62,7 +83,11 @@ def running_of(project: Path) -> list[str]:
 
 def made_in(project: Path) -> dict[str, bytes]:
     """The figures and tables of a project, each looked at: there is no half one."""
-    files = [path for path in (project / "figures" / "mine").rglob("*") if path.suffix in (".png", ".csv", ".html")]
+    files = [
+        path
+        for path in (project / "figures" / "mine").rglob("*")
+        if path.suffix in (".png", ".csv", ".html")
+    ]
     for path in files:
         if path.suffix == ".png":
             Image.open(path).load()
@@ -74,11 +99,16 @@ def made_in(project: Path) -> dict[str, bytes]:
 
 
 def tables_in(project: Path) -> dict[str, pd.DataFrame]:
-    return {path.stem: scores.read(path) for path in (project / "data" / "scores" / "mine").glob("*.parquet")}
+    return {
+        path.stem: scores.read(path)
+        for path in (project / "data" / "scores" / "mine").glob("*.parquet")
+    }
 
 
 def test_killed_outright_at_any_moment(models, tmp_path_factory):
-    undisturbed, project = (project_in(tmp_path_factory.mktemp(name)) for name in ("undisturbed", "killed"))
+    undisturbed, project = (
+        project_in(tmp_path_factory.mktemp(name)) for name in ("undisturbed", "killed")
+    )
     begin = time.monotonic()
     first = started(undisturbed, models)
     told, _ = first.communicate()
@@ -92,8 +122,11 @@ def test_killed_outright_at_any_moment(models, tmp_path_factory):
         process.communicate()
         wait_until(lambda: not running_of(project))
         assert running_of(project) == []
-        assert made_in(project).keys() <= made_in(undisturbed).keys() and len(tables_in(project)) <= len(MODELS)
-    assert most >= 3  # a run, the process of a notebook, and its kernel: there was something to be left behind
+        assert made_in(project).keys() <= made_in(undisturbed).keys() and len(
+            tables_in(project)
+        ) <= len(MODELS)
+    # a run, the process of a notebook, and its kernel: there was something to be left behind
+    assert most >= 3
     last = started(project, models)
     told, _ = last.communicate()
     assert last.returncode == 0 and "failed" not in told, told

@@ -1,7 +1,8 @@
-"""Drills of `score`, on demand (make drills): killed, on a full disk, out of memory, the table ends up the same.
+"""Drills of `score`, on demand (make drills): killed, on a full disk, out of memory, the table ends
+up the same.
 
-Each drill spoils runs on a tiny model, then runs once more undisturbed; the table is the one of a run that nothing
-disturbed, and between the two there was no table, or a whole one.
+Each drill spoils runs on a tiny model, then runs once more undisturbed; the table is the one of a
+run that nothing disturbed, and between the two there was no table, or a whole one.
 """
 
 import os
@@ -21,8 +22,13 @@ from lib.tables import scores
 
 pytestmark = pytest.mark.drill
 ONE = 'prompt,text\np0,"What, in one word, is thing number 0?"\n'
-PROMPTS = "prompt,text\n" + "".join(f'p{i},"What, in one word, is thing number {i}?"\n' for i in range(60))
-CAN_MOUNT = bool(shutil.which("unshare")) and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+PROMPTS = "prompt,text\n" + "".join(
+    f'p{i},"What, in one word, is thing number {i}?"\n' for i in range(60)
+)
+CAN_MOUNT = (
+    bool(shutil.which("unshare"))
+    and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+)
 MB = 2**20
 
 
@@ -47,7 +53,9 @@ def command(model: Path) -> list[str]:
 
 
 def run(project: Path, model: Path, **options) -> subprocess.CompletedProcess:
-    return subprocess.run(command(model), cwd=project, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        command(model), cwd=project, capture_output=True, text=True, check=False, **options
+    )
 
 
 def table_in(project: Path) -> pd.DataFrame | None:
@@ -59,7 +67,9 @@ def table_in(project: Path) -> pd.DataFrame | None:
 def ran_alone(folder: Path, model: Path, prompts: str) -> pd.DataFrame:
     """The table of a run that nothing disturbed."""
     shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models"))
+    shutil.copytree(
+        ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models")
+    )
     (folder / "many.csv").write_text(prompts)
     assert run(folder, model).returncode == 0
     return table_in(folder)
@@ -77,7 +87,11 @@ def assert_ends_the_same(project: Path, model: Path, undisturbed: pd.DataFrame) 
     last = run(project, model)
     assert last.returncode == 0, last.stderr
     pd.testing.assert_frame_equal(table_in(project), undisturbed, check_exact=True)
-    left = [path.name for path in (project / "data" / "scores" / "mine").iterdir() if path.suffix != ".lock"]
+    left = [
+        path.name
+        for path in (project / "data" / "scores" / "mine").iterdir()
+        if path.suffix != ".lock"
+    ]
     assert [name for name in left if not name.endswith(".parquet")] == []
 
 
@@ -85,7 +99,9 @@ def test_killed_at_any_moment(project, model, undisturbed):
     table, seconds = undisturbed
     moments = random.Random(0)
     for _ in range(5):
-        process = subprocess.Popen(command(model), cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(model), cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(seconds * moments.uniform(0.4, 1))
         process.kill()
         process.wait()
@@ -93,17 +109,27 @@ def test_killed_at_any_moment(project, model, undisturbed):
     assert_ends_the_same(project, model, table)
 
 
-@pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")
+@pytest.mark.skipif(
+    not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here"
+)
 def test_on_a_full_disk(project, model, undisturbed):
-    """In a namespace of its own: scores on a disk of 160 kB; what it holds is taken out again afterwards."""
+    """In a namespace of its own: scores on a disk of 160 kB; what it holds is taken out again
+    afterwards.
+    """
     kept = project / "kept"
     kept.mkdir()
     script = (
-        'mount -t tmpfs -o size=160k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. kept/; '
+        'mount -t tmpfs -o size=160k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. '
+        "kept/; "
         "umount data/scores; exit $code"
     )
-    spoilt = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", *command(model)], cwd=project,
-                            capture_output=True, text=True, check=False)  # fmt: skip
+    spoilt = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, "sh", *command(model)],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert spoilt.returncode == 2, spoilt.stderr
     [told] = [line for line in spoilt.stderr.splitlines() if line.startswith("error: ")]
     assert "the disk is full" in told and "Traceback" not in spoilt.stderr
@@ -112,7 +138,8 @@ def test_on_a_full_disk(project, model, undisturbed):
     assert_ends_the_same(project, model, undisturbed[0])
 
 
-# `score` with so many bytes more than it has once the model is there. It says where more was refused.
+# `score` with so many bytes more than it has once the model is there. It says where more was
+# refused.
 LIMITED = """
 import resource, sys
 from lib import run; from lib.scoring import engine, stages
@@ -136,7 +163,9 @@ sys.exit(run.main(sys.argv[1:]))
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory) -> Path:
-    """A model that needs some 350 MB for its largest batch: each of 1,800 tokens takes three times 64 kB in a layer."""
+    """A model that needs some 350 MB for its largest batch: each of 1,800 tokens takes three
+    times 64 kB in a layer.
+    """
     folder = tmp_path_factory.mktemp("wide")
     words = [f"word{i}" for i in range(600)]
     return tiny.make_checkpoint(folder, "linear_llama", intermediate_size=2**14, vocabulary=words)
@@ -147,18 +176,26 @@ def undisturbed_wide(wide, tmp_path_factory) -> pd.DataFrame:
     return ran_alone(tmp_path_factory.mktemp("undisturbed"), wide, ONE)
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="reads there how much memory it has")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").is_file(), reason="reads there how much memory it has"
+)
 @pytest.mark.parametrize("megabytes", [16, 125])
 def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes):
-    """Where a part of a batch fits, parts are what is read; where not even one reply does, one line says so.
+    """Where a part of a batch fits, parts are what is read; where not even one reply does, one line
+    says so.
 
-    Whether parts fit into 125 MB depends on what the first pass keeps, so either is right; 16 MB are never enough.
+    Whether parts fit into 125 MB depends on what the first pass keeps, so either is right; 16 MB
+    are never enough.
     """
     (project / "many.csv").write_text(ONE)
-    usual = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}  # else it keeps more
-    alone = usual | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # a thread's stack counts as well
+    # else it keeps more
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    # a thread's stack counts as well
+    alone = usual | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     given = [sys.executable, "-c", LIMITED, str(megabytes * MB), *command(wide)[3:]]
-    spoilt = subprocess.run(given, cwd=project, capture_output=True, text=True, check=False, env=alone)
+    spoilt = subprocess.run(
+        given, cwd=project, capture_output=True, text=True, check=False, env=alone
+    )
     assert "Traceback" not in spoilt.stderr, spoilt.stderr
     if megabytes == 16 or spoilt.returncode:
         assert spoilt.returncode == 2, spoilt.stderr
@@ -166,5 +203,7 @@ def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes):
         assert "too little memory" in told and table_in(project) is None
         assert_ends_the_same(project, wide, undisturbed_wide)
     else:
-        assert "refused: " in spoilt.stderr  # the limit was met, and more than once if half was still too much
-        pd.testing.assert_frame_equal(table_in(project), undisturbed_wide, rtol=1e-5, atol=1e-5)  # other batches
+        # the limit was met, and more than once if half was still too much
+        assert "refused: " in spoilt.stderr
+        # other batches
+        pd.testing.assert_frame_equal(table_in(project), undisturbed_wide, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,5 @@
-"""Drills of tables that were scored differently (make drills): none of them is read with another, or beside a card.
+"""Drills of tables that were scored differently (make drills): none of them is read with another,
+or beside a card.
 
 Two tiny models are scored in every way that `score` offers, in pairs that differ in one setting.
 """
@@ -18,7 +19,10 @@ from lib.tables import scores
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
 
-FOREIGN = 'prompt,text\ngreatest,"Which word is the longest?"\nbest,"Which is the oldest?"\nworst,"Which is red?"\n'
+FOREIGN = (
+    'prompt,text\ngreatest,"Which word is the longest?"\nbest,"Which is the '
+    'oldest?"\nworst,"Which is red?"\n'
+)
 STUDY = Collection("drill")
 TOKENS = range(100, 130)
 
@@ -26,24 +30,33 @@ TOKENS = range(100, 130)
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
-    return {name: tiny.make_checkpoint(folder / name, "linear_llama", seed=seed) for seed, name in enumerate("ab")}
+    return {
+        name: tiny.make_checkpoint(folder / name, "linear_llama", seed=seed)
+        for seed, name in enumerate("ab")
+    }
 
 
 @pytest.fixture
 def score(folders, place_project_in, tmp_path):
-    """Scores some tokens with a model; how: of score_vocabulary, and `prompts`, the text of a csv, and `load`."""
+    """Scores some tokens with a model; how: of score_vocabulary, and `prompts`, the text of a
+    csv, and `load`.
+    """
     place_project_in(tmp_path)
     (tmp_path / "data").mkdir()
     shutil.copy(ROOT / "data" / "prompts.csv", tmp_path / "data")
 
-    def scored(name: str, *, prompts: str = "", load: dict | None = None, **how) -> reward_models.RewardModel:
+    def scored(
+        name: str, *, prompts: str = "", load: dict | None = None, **how
+    ) -> reward_models.RewardModel:
         asked = None
         if prompts:
             asked = tmp_path / "prompts.csv"
             asked.write_text(prompts)
         model = reward_models.load(folders[name], device="cpu", **(load or {}))
         texts = read_prompts(asked and str(asked))
-        engine.score_vocabulary(model, texts, scores.path_of(STUDY, name), token_ids=TOKENS, progress=False, **how)
+        engine.score_vocabulary(
+            model, texts, scores.path_of(STUDY, name), token_ids=TOKENS, progress=False, **how
+        )
         return model
 
     return scored
@@ -63,7 +76,9 @@ def test_models_that_were_asked_otherwise_are_not_read_together(score, how):
         read_in_every_way()
 
 
-@pytest.mark.parametrize("load", [{"dtype": "bfloat16"}, {"attention": "eager"}, {"read_at": "last"}])
+@pytest.mark.parametrize(
+    "load", [{"dtype": "bfloat16"}, {"attention": "eager"}, {"read_at": "last"}]
+)
 def test_models_that_were_run_otherwise_are_read_together(score, load):
     score("a")
     score("b", load=load)
@@ -72,7 +87,12 @@ def test_models_that_were_run_otherwise_are_read_together(score, load):
 
 @pytest.mark.parametrize(
     "how",
-    [{"reply_mode": "ids"}, {"prompts": FOREIGN}, {"load": {"dtype": "bfloat16"}}, {"load": {"attention": "eager"}}],
+    [
+        {"reply_mode": "ids"},
+        {"prompts": FOREIGN},
+        {"load": {"dtype": "bfloat16"}},
+        {"load": {"attention": "eager"}},
+    ],
 )
 def test_a_card_is_made_of_no_table_that_was_scored_otherwise(score, folders, how):
     score("a", **how)
@@ -82,4 +102,6 @@ def test_a_card_is_made_of_no_table_that_was_scored_otherwise(score, folders, ho
 
 def test_a_card_is_made_of_a_table_of_its_own_settings(score, folders):
     score("a")
-    assert len(making.vocabulary_of(reward_models.load(folders["a"], device="cpu"), STUDY)) == len(TOKENS)
+    assert len(making.vocabulary_of(reward_models.load(folders["a"], device="cpu"), STUDY)) == len(
+        TOKENS
+    )

@@ -1,4 +1,6 @@
-"""Framing statistics on words few enough to reckon by hand, on planted effects, and against second implementations."""
+"""Framing statistics on words few enough to reckon by hand, on planted effects, and against
+second implementations.
+"""
 
 import numpy as np
 import pandas as pd
@@ -14,44 +16,65 @@ from lib.tables.prompts import polarity, with_polarity
 
 def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more):
     words = [f"w{i}" for i in range(len(sentiment))] if words is None else words
-    columns = {"model": model, "prompt": prompt, "word": words, "sentiment": sentiment, "reward": reward} | more
+    columns = {
+        "model": model,
+        "prompt": prompt,
+        "word": words,
+        "sentiment": sentiment,
+        "reward": reward,
+    } | more
     return pd.DataFrame(columns).astype({"sentiment": float, "reward": float})
 
 
 SIX = observed([1, 2, 3, -1, -2, -3], [2, 4, 6, -1, -2, -3])  # slope 2 above zero, slope 1 below
 
 
-def planted(up=1.0, down=0.5, models=8, words=300, noise=0.5, between=0.0, seed=0, prompt="greatest"):
-    """Words of sentiment -4 .. 4 without 0, the same for all models; the models' slopes differ by `between` (SD)."""
+def planted(
+    up=1.0, down=0.5, models=8, words=300, noise=0.5, between=0.0, seed=0, prompt="greatest"
+):
+    """Words of sentiment -4 .. 4 without 0, the same for all models; the models' slopes differ
+    by `between` (SD).
+    """
     random = np.random.default_rng(seed)
     sentiment = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], words)
     frames = []
     for m in range(models):
         steep = (up, down) + random.normal(0, between, 2)
-        reward = steep[0] * sentiment.clip(0) + steep[1] * sentiment.clip(max=0) + random.normal(0, noise, words)
+        reward = (
+            steep[0] * sentiment.clip(0)
+            + steep[1] * sentiment.clip(max=0)
+            + random.normal(0, noise, words)
+        )
         frames.append(observed(sentiment, reward, f"M{m}", prompt))
     return pd.concat(frames, ignore_index=True)
 
 
-# --- prompts and observations -------------------------------------------------------------------------------------
+# --- prompts and observations
+# -------------------------------------------------------------------------------------
 
 
 def test_a_prompt_is_taken_apart_by_its_name():
     names = ["best", "greatest", "good_time_one", "worst", "bad_ever_one", "terrible_world_single"]
     assert [polarity(prompt) for prompt in names] == [1, 1, 1, -1, -1, -1]
-    assert with_polarity(["worst", "lovely", "best_moon_one", "bad_time_one"]) == ["worst", "bad_time_one"]
+    assert with_polarity(["worst", "lovely", "best_moon_one", "bad_time_one"]) == [
+        "worst",
+        "bad_time_one",
+    ]
 
 
 @pytest.mark.parametrize("name", ["lovely", "best_ever", "best_ever_one_more", "best_moon_one", ""])
 def test_a_prompt_of_unknown_polarity_is_refused(name):
     with pytest.raises(
-        InputError, match="asks for good or bad things is unknown; name it by its adjective, one of best"
+        InputError,
+        match="asks for good or bad things is unknown; name it by its adjective, one of best",
     ):
         polarity(name)
 
 
 def test_observations_have_one_row_per_model_prompt_and_word():
-    joined = pd.DataFrame({"word": ["joy", "null"], "sentiment": [3, -1], "best": [5.0, 1.0], "worst": [0.0, 2.0]})
+    joined = pd.DataFrame(
+        {"word": ["joy", "null"], "sentiment": [3, -1], "best": [5.0, 1.0], "worst": [0.0, 2.0]}
+    )
     rows = effects.observations({"M": joined, "N": joined.head(1)}, ["worst", "best"])
     assert list(rows.columns) == ["model", "prompt", "word", "sentiment", "reward"]
     assert rows["model"].tolist() == ["M"] * 4 + ["N"] * 2
@@ -61,7 +84,9 @@ def test_observations_have_one_row_per_model_prompt_and_word():
 
 
 def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
-    rows = pd.concat([SIX, SIX.assign(model="N", reward=100 - 7 * SIX["reward"])], ignore_index=True)
+    rows = pd.concat(
+        [SIX, SIX.assign(model="N", reward=100 - 7 * SIX["reward"])], ignore_index=True
+    )
     found = effects.standardised(rows)
     assert found.groupby("model")["reward"].mean().to_numpy() == pytest.approx([0, 0], abs=1e-12)
     assert found.groupby("model")["reward"].std(ddof=0).to_numpy() == pytest.approx([1, 1])
@@ -71,23 +96,30 @@ def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
     assert m == pytest.approx(centred / np.sqrt(64 / 6))
 
 
-# --- slopes -------------------------------------------------------------------------------------------------------
+# --- slopes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_slope_by_hand():
     [found] = effects.slopes(observed([0, 1, 2], [0, 1, 5])).to_dict("records")
-    assert found["slope"] == pytest.approx(5 / 2)  # sum (x - 1)(y - 2) = 2 + 0 + 3, sum (x - 1)^2 = 2
+    # sum (x - 1)(y - 2) = 2 + 0 + 3, sum (x - 1)^2 = 2
+    assert found["slope"] == pytest.approx(5 / 2)
     residuals = np.array([0.5, -1, 0.5])  # y - (-0.5 + 2.5 x)
-    assert found["standard_error"] == pytest.approx(np.sqrt((residuals**2).sum() / 1 / 2))  # one degree of freedom
+    # one degree of freedom
+    assert found["standard_error"] == pytest.approx(np.sqrt((residuals**2).sum() / 1 / 2))
     assert found["r2"] == pytest.approx(1 - 1.5 / 14)  # 14 = 4 + 1 + 9
     assert found["n"] == 3
     assert (found["model"], found["prompt"], found["predictor"]) == ("M", "greatest", "sentiment")
 
 
 def test_too_few_words_and_predictors_that_are_one_are_refused():
-    with pytest.raises(InputError, match="2 words of M, greatest give no slope on sentiment; score more words"):
+    with pytest.raises(
+        InputError, match="2 words of M, greatest give no slope on sentiment; score more words"
+    ):
         effects.slopes(SIX.head(2))
-    with pytest.raises(InputError, match="6 words of M, greatest give no slope on sentiment and twice"):
+    with pytest.raises(
+        InputError, match="6 words of M, greatest give no slope on sentiment and twice"
+    ):
         effects.slopes(SIX.assign(twice=2 * SIX["sentiment"]), ["sentiment", "twice"])
     with pytest.raises(InputError, match="no negative word has a score"):
         effects.slopes_by_sign(SIX[SIX["sentiment"] > 0])
@@ -100,7 +132,8 @@ def test_slopes_by_sign_are_fitted_apart_and_leave_neutral_words_out():
     assert found["n"].tolist() == [3, 3]
 
 
-# --- gaps and the paired test -------------------------------------------------------------------------------------
+# --- gaps and the paired test
+# -------------------------------------------------------------------------------------
 
 
 def by_sign(positive, negative, prompt="greatest"):
@@ -116,7 +149,8 @@ def test_the_gap_is_on_the_side_that_the_prompt_asks_for():
     good, bad = by_sign([2], [1]), by_sign([-1], [-2], "worst")
     assert effects.gaps(good)["gap"].tolist() == [1]  # 2 - 1
     assert effects.gaps(bad)["gap"].tolist() == [1]  # -(-2) - -(-1)
-    wrong = by_sign([3], [-2], "worst")  # rewards rise with positive sentiment though the prompt asks for bad things
+    # rewards rise with positive sentiment though the prompt asks for bad things
+    wrong = by_sign([3], [-2], "worst")
     assert effects.gaps(wrong)["gap"].tolist() == [5]
 
 
@@ -126,10 +160,12 @@ def test_the_papers_test_from_the_slopes_of_its_own_figure():
     assert steeper[["best", "greatest"]].tolist() == [9, 8]  # sections 3.1 and 3.2: 9/10 and 8/10
     of_greatest = gaps[gaps["prompt"] == "greatest"]
     found = pg.ttest(of_greatest["positive"], of_greatest["negative"], paired=True).iloc[0]
-    assert found["T"] == pytest.approx(2.48, abs=0.005) and found["dof"] == 9  # printed: 2.6; read off the figure: 2.48
+    # printed: 2.6; read off the figure: 2.48
+    assert found["T"] == pytest.approx(2.48, abs=0.005) and found["dof"] == 9
 
 
-# --- words and models both drawn ----------------------------------------------------------------------------------
+# --- words and models both drawn
+# ----------------------------------------------------------------------------------
 
 
 STATISTICS = [effects.whole_slope, effects.slope_gap, effects.log_spread_ratio, effects.mean_gap]
@@ -140,7 +176,10 @@ def by_second_implementation(statistic, x, y):
         return stats.linregress(x, y).slope
     sides = x > 0, x < 0
     if statistic is effects.slope_gap:
-        return stats.linregress(x[sides[0]], y[sides[0]]).slope - stats.linregress(x[sides[1]], y[sides[1]]).slope
+        return (
+            stats.linregress(x[sides[0]], y[sides[0]]).slope
+            - stats.linregress(x[sides[1]], y[sides[1]]).slope
+        )
     if statistic is effects.mean_gap:
         return y[sides[0]].mean() - y[sides[1]].mean()
     return np.log(y[sides[0]].std() / y[sides[1]].std())
@@ -152,7 +191,8 @@ def test_a_statistic_and_how_much_each_word_moves_it(statistic):
     x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy()
     found, influence = statistic(x, y[:, None])
     assert found == pytest.approx([by_second_implementation(statistic, x, y)])
-    # Leaving a word out moves a statistic by minus its influence, but for the reach of one word of a hundred.
+    # Leaving a word out moves a statistic by minus its influence, but for the reach of one word of
+    # a hundred.
     others = np.arange(200) != 7
     left_out = by_second_implementation(statistic, x[others], y[others])
     assert influence[7, 0] == pytest.approx(found[0] - left_out, rel=0.03)
@@ -163,7 +203,9 @@ def test_a_statistic_and_how_much_each_word_moves_it(statistic):
 def test_statistics_do_not_mind_a_shift_and_know_their_scale(statistic):
     rows = planted(models=1)
     x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy()[:, None]
-    (before, moved), (shifted, same), (scaled, wider) = (statistic(x, z) for z in (y, y - 30, 5 * y))
+    (before, moved), (shifted, same), (scaled, wider) = (
+        statistic(x, z) for z in (y, y - 30, 5 * y)
+    )
     times = 1 if statistic is effects.log_spread_ratio else 5
     assert shifted == pytest.approx(before) and same == pytest.approx(moved)
     assert scaled == pytest.approx(times * before) and wider == pytest.approx(times * moved)
@@ -175,23 +217,32 @@ def test_the_error_of_a_gap_is_that_of_two_hc3_slopes():
     rows = planted(models=2, words=300, noise=1)
     found = effects.by_words(effects.measured(rows, effects.slope_gap)).set_index("model")
     errors = effects.slopes_by_sign(rows, robust=True).query("model == 'M0'")["standard_error"]
-    assert found.loc["M0", "standard_error"] == pytest.approx(np.sqrt((errors**2).sum()))  # of separate words
+    # of separate words
+    assert found.loc["M0", "standard_error"] == pytest.approx(np.sqrt((errors**2).sum()))
     half = stats.t.ppf(0.975, 299) * found.loc["M0", "standard_error"]
     assert found.loc["M0", "ci_high"] - found.loc["M0", "estimate"] == pytest.approx(half)
-    assert found.loc[effects.ALL, "estimate"] == pytest.approx(found.loc[["M0", "M1"], "estimate"].mean())
+    assert found.loc[effects.ALL, "estimate"] == pytest.approx(
+        found.loc[["M0", "M1"], "estimate"].mean()
+    )
     assert found["n"].tolist() == [300, 300, 300]
 
 
 def test_a_word_in_several_spellings_is_one_word():
     rows = planted(models=1, words=100, noise=1)
     twice = pd.concat([rows, rows])  # each word twice, as `Love` and `love`
-    one, two = (effects.by_words(effects.measured(frame, effects.slope_gap)).iloc[0] for frame in (rows, twice))
+    one, two = (
+        effects.by_words(effects.measured(frame, effects.slope_gap)).iloc[0]
+        for frame in (rows, twice)
+    )
     assert [two["estimate"], two["n"]] == pytest.approx([one["estimate"], 100])
-    assert two["standard_error"] == pytest.approx(one["standard_error"], rel=0.03)  # 100 words, not 200
+    # 100 words, not 200
+    assert two["standard_error"] == pytest.approx(one["standard_error"], rel=0.03)
 
 
 def test_intervals_need_words_of_both_signs_and_all_rewards():
-    with pytest.raises(InputError, match="M: 3 positive words are too few for an interval; have at least 10"):
+    with pytest.raises(
+        InputError, match="M: 3 positive words are too few for an interval; have at least 10"
+    ):
         effects.measured(SIX, effects.mean_gap)
     rows = planted(models=1, words=80)
     lacking = pd.concat([rows, rows.assign(prompt="best").head(79)])
@@ -199,20 +250,26 @@ def test_intervals_need_words_of_both_signs_and_all_rewards():
         effects.by_words(effects.measured(lacking, effects.mean_gap))
 
 
-# --- prompts against each other -----------------------------------------------------------------------------------
+# --- prompts against each other
+# -----------------------------------------------------------------------------------
 
 
 def test_the_correlation_of_two_prompts_by_hand(score_table):
     table = score_table(list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1])
     found = opposites.correlations({"M": table, "N": table}, "greatest", "best")
-    assert found.values.tolist() == pytest.approx([4 / 5, 4 / 5])  # sum of products 4, of squares 5 and 5
-    assert opposites.correlations({"M": table}, "greatest", "worst").values["M"] == pytest.approx(-1)
+    # sum of products 4, of squares 5 and 5
+    assert found.values.tolist() == pytest.approx([4 / 5, 4 / 5])
+    assert opposites.correlations({"M": table}, "greatest", "worst").values["M"] == pytest.approx(
+        -1
+    )
 
 
 def test_the_error_of_a_correlation_is_as_theory_says(score_table):
     random = np.random.default_rng(2)
     x = random.normal(size=2000)
-    table = score_table([f"w{i}" for i in range(2000)], best=x, greatest=0.6 * x + 0.8 * random.normal(size=2000))
+    table = score_table(
+        [f"w{i}" for i in range(2000)], best=x, greatest=0.6 * x + 0.8 * random.normal(size=2000)
+    )
     found = opposites.correlations({"M": table}, "best", "greatest")
     theory = (1 - found.values["M"] ** 2) / np.sqrt(2000)  # of a bivariate normal distribution
     assert found.by_model().loc["M", "standard_error"] == pytest.approx(theory, rel=0.06)
@@ -222,7 +279,19 @@ def test_corners_are_extreme_in_both_directions(score_table):
     texts = ["life", " life", "joy", "war", "null", "tea"]
     table = score_table(texts, best=[2, 2, 2, -2, -2, 0], worst=[2, 2, -2, 2, -2, 0])
     found = opposites.corners(table, "best", "worst", 1).set_index("corner")["text"]
-    assert found.to_dict() == {"both": "life", "neither": "null", "good only": "joy", "bad only": "war"}
-    assert opposites.corners(table, "best", "worst", 2).query("corner == 'both'")["text"].tolist() == ["life", "tea"]
+    assert found.to_dict() == {
+        "both": "life",
+        "neither": "null",
+        "good only": "joy",
+        "bad only": "war",
+    }
+    assert opposites.corners(table, "best", "worst", 2).query("corner == 'both'")[
+        "text"
+    ].tolist() == ["life", "tea"]
     stretched = table.assign(worst=100 * table["worst"] - 7)
-    assert opposites.corners(stretched, "best", "worst", 1)["text"].tolist() == ["life", "null", "joy", "war"]
+    assert opposites.corners(stretched, "best", "worst", 1)["text"].tolist() == [
+        "life",
+        "null",
+        "joy",
+        "war",
+    ]

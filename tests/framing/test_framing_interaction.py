@@ -9,7 +9,9 @@ from lib.framing import effects
 
 
 def observed(wider, words=400, models=6, seed=0):
-    """Rewards of words of both signs; wider: prompt -> how many times as spread its positive words are."""
+    """Rewards of words of both signs; wider: prompt -> how many times as spread its positive
+    words are.
+    """
     random = np.random.default_rng(seed)
     sentiment = np.where(np.arange(words) < words // 2, 1.0, -1.0)
     frames = []
@@ -26,12 +28,20 @@ def interaction_of(rows):
 
 
 def test_the_interaction_by_hand():
-    words = {"word": [f"w{i}" for i in range(40)], "sentiment": [1.0] * 20 + [-1.0] * 20, "model": "M"}
-    best = pd.DataFrame(words | {"prompt": "best", "reward": [0.0, 6] * 10 + [0, 2] * 10})  # SD 3 and 1
-    worst = pd.DataFrame(words | {"prompt": "worst", "reward": [0.0, 2] * 10 + [0, 4] * 10})  # SD 1 and 2
+    words = {
+        "word": [f"w{i}" for i in range(40)],
+        "sentiment": [1.0] * 20 + [-1.0] * 20,
+        "model": "M",
+    }
+    # SD 3 and 1
+    best = pd.DataFrame(words | {"prompt": "best", "reward": [0.0, 6] * 10 + [0, 2] * 10})
+    # SD 1 and 2
+    worst = pd.DataFrame(words | {"prompt": "worst", "reward": [0.0, 2] * 10 + [0, 4] * 10})
     one = interaction_of(pd.concat([best, worst]))
     assert np.exp(one.values["M"]) == pytest.approx((3 / 1) / (1 / 2))
-    with pytest.raises(InputError, match="needs a prompt for good and one for bad things, as prompts=best,worst"):
+    with pytest.raises(
+        InputError, match="needs a prompt for good and one for bad things, as prompts=best,worst"
+    ):
         interaction_of(best)
 
 
@@ -52,7 +62,10 @@ def test_order_alone_shows_no_interaction_where_only_the_scale_is_bent():
         for m in range(8):
             latent = side * 0.8 * sentiment + random.normal(size=words)
             columns = {"model": f"M{m}", "prompt": prompt, "word": [f"w{i}" for i in range(words)]}
-            frames.append(pd.DataFrame(columns | {"sentiment": sentiment, "reward": np.exp(latent)}))
+            frames.append(
+                pd.DataFrame(columns | {"sentiment": sentiment, "reward": np.exp(latent)})
+            )
     rows = pd.concat(frames)
-    assert interaction_of(rows).mean.ci_low > 1  # exp stretches what lies higher by 1.6: a factor of 5 on each side
+    # exp stretches what lies higher by 1.6: a factor of 5 on each side
+    assert interaction_of(rows).mean.ci_low > 1
     assert abs(interaction_of(effects.normal_scores(rows)).mean.estimate) < 0.1

@@ -10,17 +10,26 @@ from lib.framing import effects, frequency
 
 
 def planted_frequency(effect, confounded, models=3, words=500, seed=0):
-    """Rewards follow sentiment, bent at zero, and log frequency; positive words are more frequent if confounded."""
+    """Rewards follow sentiment, bent at zero, and log frequency; positive words are more
+    frequent if confounded.
+    """
     random = np.random.default_rng(seed)
     sentiment = random.choice([-3, -2, -1, 1, 2, 3], words).astype(float)
     log_frequency = random.normal(0, 1, words) + confounded * sentiment
     follows = sentiment + 0.5 * sentiment.clip(0)
     rows = [
-        pd.DataFrame({"model": f"M{m}", "prompt": "greatest", "word": [f"w{i}" for i in range(words)],
-                      "sentiment": sentiment, "log_frequency": log_frequency,
-                      "reward": follows + effect * log_frequency + random.normal(0, 0.5, words)})
+        pd.DataFrame(
+            {
+                "model": f"M{m}",
+                "prompt": "greatest",
+                "word": [f"w{i}" for i in range(words)],
+                "sentiment": sentiment,
+                "log_frequency": log_frequency,
+                "reward": follows + effect * log_frequency + random.normal(0, 0.5, words),
+            }
+        )
         for m in range(models)
-    ]  # fmt: skip
+    ]
     return pd.concat(rows, ignore_index=True)
 
 
@@ -44,7 +53,8 @@ def test_a_straight_control_is_the_papers_regression():
     )
 
 
-# --- words and models both drawn ----------------------------------------------------------------------------------
+# --- words and models both drawn
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("control", list(frequency.CONTROLS))
@@ -52,9 +62,9 @@ def test_a_models_slope_and_its_error_are_those_of_statsmodels(control):
     rows = planted_frequency(effect=0.3, confounded=0.4, models=2)
     found = effects.by_words(frequency.measured(rows, control)).set_index("model").loc["M1"]
     group = rows[rows["model"] == "M1"]
-    other = sm.OLS(group["reward"], sm.add_constant(frequency.predictors(group, control).astype(float))).fit(
-        cov_type="HC3"
-    )
+    other = sm.OLS(
+        group["reward"], sm.add_constant(frequency.predictors(group, control).astype(float))
+    ).fit(cov_type="HC3")
     assert [found["estimate"], found["standard_error"]] == pytest.approx(
         [other.params["log_frequency"], other.bse["log_frequency"]]
     )
@@ -74,7 +84,9 @@ def test_what_the_control_changes_is_the_difference_with_the_influence_of_both()
     rows = planted_frequency(effect=0.3, confounded=0.4)
     before, after = frequency.measured(rows), frequency.measured(rows, "bent")
     found = after["greatest"] - before["greatest"]
-    slopes = {c: frequency.frequency_slopes(rows, c).set_index("model")["slope"] for c in ("none", "bent")}
+    slopes = {
+        c: frequency.frequency_slopes(rows, c).set_index("model")["slope"] for c in ("none", "bent")
+    }
     assert found.values.to_dict() == pytest.approx((slopes["bent"] - slopes["none"]).to_dict())
     mean = effects.by_words({"greatest": found}).set_index("model").loc[effects.ALL]
     assert mean["ci_high"] < 0  # what positive words bring is no longer counted

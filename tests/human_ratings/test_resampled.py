@@ -1,4 +1,6 @@
-"""Heads of resampled words: what is drawn, what an interval is, and that probes are words that nobody rated."""
+"""Heads of resampled words: what is drawn, what an interval is, and that probes are words that
+nobody rated.
+"""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,11 @@ def test_whole_stems_are_drawn_with_replacement():
 def test_an_interval_is_the_middle_95_percent_of_heads():
     values = pd.DataFrame([range(41), [5] * 41], index=["rivers", "phones"])  # words x heads
     interval = resampled.with_interval(values)
-    assert interval.loc["rivers"].tolist() == [20, 1, 39] and interval.loc["phones"].tolist() == [5, 5, 5]
+    assert interval.loc["rivers"].tolist() == [20, 1, 39] and interval.loc["phones"].tolist() == [
+        5,
+        5,
+        5,
+    ]
 
 
 def test_probes_are_in_no_lexicon_not_even_by_their_stem():

@@ -1,4 +1,6 @@
-"""Leakage: the join by hand, rank correlations against pingouin and scipy, planted truths both ways, function words."""
+"""Leakage: the join by hand, rank correlations against pingouin and scipy, planted truths both
+ways, function words.
+"""
 
 import numpy as np
 import pandas as pd
@@ -12,12 +14,22 @@ from lib.language import leakage
 PROMPTS = ["greatest"]
 
 
-def planted(frequency_bonus: float, beyond: float = 0.0, n: int = 3000, seed: int = 0) -> pd.DataFrame:
-    """Words whose log-probability follows frequency, and whose reward follows sentiment and what is planted."""
+def planted(
+    frequency_bonus: float, beyond: float = 0.0, n: int = 3000, seed: int = 0
+) -> pd.DataFrame:
+    """Words whose log-probability follows frequency, and whose reward follows sentiment and what
+    is planted.
+    """
     random = np.random.default_rng(seed)
-    frequency, own = random.standard_normal(n), random.standard_normal(n)  # own: what the base knows beyond frequency
+    # own: what the base knows beyond frequency
+    frequency, own = random.standard_normal(n), random.standard_normal(n)
     valence = random.standard_normal(n) + 0.3 * frequency  # nice words are more frequent
-    reward = 1.5 * valence.clip(min=0) + 0.5 * valence.clip(max=0) + frequency_bonus * frequency + beyond * own
+    reward = (
+        1.5 * valence.clip(min=0)
+        + 0.5 * valence.clip(max=0)
+        + frequency_bonus * frequency
+        + beyond * own
+    )
     return pd.DataFrame(
         {
             "word": [f"w{i}" for i in range(n)],
@@ -36,7 +48,9 @@ def rho_of(rows: pd.DataFrame, held: str) -> pd.Series:
 
 @pytest.fixture
 def tables(score_table):
-    """A reward model that reads ` love` and `love` as one input, and the log-probabilities of its base."""
+    """A reward model that reads ` love` and `love` as one input, and the log-probabilities of
+    its base.
+    """
     texts = [" love", "love", "the", "murder", "zqxjvk", "Love"]
     rewards = score_table(texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, 0, 9])
     return rewards, score_table(texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05]))
@@ -44,18 +58,28 @@ def tables(score_table):
 
 def test_words_are_one_row_each_and_forms_add_up(tables):
     found = leakage.words(*tables, PROMPTS).set_index("word")
-    assert sorted(found.index) == ["love", "murder", "the"]  # zqxjvk is no word; Love is love spelled otherwise
-    assert found.loc["love", "log_probability greatest"] == pytest.approx(np.log(0.1 + 0.3), abs=1e-6)
+    # zqxjvk is no word; Love is love spelled otherwise
+    assert sorted(found.index) == ["love", "murder", "the"]
+    assert found.loc["love", "log_probability greatest"] == pytest.approx(
+        np.log(0.1 + 0.3), abs=1e-6
+    )
     assert found.loc["love", "reward greatest"] == 5
-    assert found.loc["love", "positive"] == pytest.approx(3.2) and found.loc["love", "negative"] == 0
-    assert found.loc["murder", "negative"] == pytest.approx(-3.7) and found.loc["murder", "positive"] == 0
+    assert (
+        found.loc["love", "positive"] == pytest.approx(3.2) and found.loc["love", "negative"] == 0
+    )
+    assert (
+        found.loc["murder", "negative"] == pytest.approx(-3.7)
+        and found.loc["murder", "positive"] == 0
+    )
     assert found.loc["the", ["positive", "negative"]].tolist() == [0, 0]  # not rated
     assert found.loc["the", "frequency"] == pytest.approx(4.73, abs=0.05)  # 5% of English text
 
 
 def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table):
     rewards, logs = tables
-    with pytest.raises(InputError, match="different vocabularies; compare a reward model with the language model"):
+    with pytest.raises(
+        InputError, match="different vocabularies; compare a reward model with the language model"
+    ):
         leakage.words(rewards, score_table(["other"] * 6, greatest=range(6)), PROMPTS)
     with pytest.raises(InputError, match="the log-probabilities have no prompt 'best'"):
         leakage.words(rewards.assign(best=rewards["greatest"]), logs, ["best"])
@@ -65,7 +89,9 @@ def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table)
 def test_partial_correlation_is_pingouins(held):
     rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
     columns = ["reward greatest", "log_probability greatest", *leakage.HELD_CONSTANT[held]]
-    expected = pingouin.partial_corr(rows, *columns[:2], columns[2:] or None, method="spearman")["r"].item()
+    expected = pingouin.partial_corr(rows, *columns[:2], columns[2:] or None, method="spearman")[
+        "r"
+    ].item()
     ranks = np.cov(stats.rankdata(rows[columns], axis=0), rowvar=False)
     assert leakage.partial(ranks, range(len(columns))) == pytest.approx(expected, abs=1e-9)
     assert rho_of(rows, held)["rho"] == pytest.approx(expected, abs=1e-9)
@@ -74,15 +100,22 @@ def test_partial_correlation_is_pingouins(held):
 def test_bootstrap_covariances_are_those_of_resampled_rows_ranked_anew():
     values = np.random.default_rng(1).integers(0, 9, (50, 3))  # many ties
     random = np.random.default_rng(7)
-    expected = [np.cov(stats.rankdata(values[random.integers(50, size=50)], axis=0), rowvar=False) for _ in range(5)]
+    expected = [
+        np.cov(stats.rankdata(values[random.integers(50, size=50)], axis=0), rowvar=False)
+        for _ in range(5)
+    ]
     assert leakage.rank_covariances(values, 5, seed=7) == pytest.approx(np.array(expected))
 
 
 def test_correlations_do_not_depend_on_monotone_changes_or_order():
     rows = planted(0.3, n=300)
-    changed = rows.assign(**{"reward greatest": np.exp(rows["reward greatest"]), "frequency": rows["frequency"] ** 3})
+    changed = rows.assign(
+        **{"reward greatest": np.exp(rows["reward greatest"]), "frequency": rows["frequency"] ** 3}
+    )
     columns = ["rho", "share", "tau"]
-    first, second = (leakage.explained(one, PROMPTS, resamples=2)[columns] for one in (rows, changed[::-1]))
+    first, second = (
+        leakage.explained(one, PROMPTS, resamples=2)[columns] for one in (rows, changed[::-1])
+    )
     pd.testing.assert_frame_equal(first, second)
     tau = stats.kendalltau(rows["reward greatest"], rows["log_probability greatest"]).statistic
     assert rho_of(rows, "nothing")["tau"] == pytest.approx(tau)
@@ -99,7 +132,8 @@ def test_without_a_bonus_only_the_uncontrolled_correlation_shows():
     rows = planted(frequency_bonus=0.0)
     assert rho_of(rows, "nothing")["ci_low"] > 0.1  # nice words are frequent
     for held in ("sentiment", "sentiment and frequency"):
-        assert abs(rho_of(rows, held)["rho"]) < 0.06  # 3 standard errors of 3,000 words: 3 / sqrt(3000) = .055
+        # 3 standard errors of 3,000 words: 3 / sqrt(3000) = .055
+        assert abs(rho_of(rows, held)["rho"]) < 0.06
 
 
 def test_what_the_base_knows_beyond_frequency_is_left_over():
@@ -109,12 +143,22 @@ def test_what_the_base_knows_beyond_frequency_is_left_over():
 
 def test_function_words_are_known_in_any_case_and_with_a_space():
     texts = [" The", "of", "Ġof", "LOVE", " nothing", "", "theatre"]
-    assert leakage.is_function_word(texts).tolist() == [True, True, False, False, False, False, False]
+    assert leakage.is_function_word(texts).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_few_words_and_equal_rewards_are_refused():
     rows = planted(0.0, n=12)
-    with pytest.raises(InputError, match="9 English words among the tokens are too few, 10 are needed"):
+    with pytest.raises(
+        InputError, match="9 English words among the tokens are too few, 10 are needed"
+    ):
         leakage.refuse_unranked(rows.head(9), PROMPTS)
     with pytest.raises(InputError, match="'reward greatest' is missing or all equal"):
         leakage.explained(rows.assign(**{"reward greatest": 1.0}), PROMPTS)

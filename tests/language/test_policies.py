@@ -1,4 +1,6 @@
-"""Policies after training: two replies by hand, every draw counted, the optimum against others, training itself."""
+"""Policies after training: two replies by hand, every draw counted, the optimum against others,
+training itself.
+"""
 
 import itertools
 
@@ -28,7 +30,9 @@ def random_case(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture
 def rows(score_table) -> pd.DataFrame:
-    """A reward model that reads ` love` and `love` as one input, and the language model that it was made from."""
+    """A reward model that reads ` love` and `love` as one input, and the language model that it
+    was made from.
+    """
     texts = [" love", "love", "the", "murder", ".assertFalse", "gay"]
     rewards = score_table(texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, -9, -2])
     likely = score_table(texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05]))
@@ -39,7 +43,10 @@ def test_two_replies_by_hand():
     policy = policies.optimum(HALVES, np.array([0.0, 1.0]), np.log(3))
     assert np.exp(policy) == pytest.approx([1 / 4, 3 / 4])  # (1/2) 1 : (1/2) 3
     assert policies.kl(policy, HALVES) == pytest.approx(0.25 * np.log(0.5) + 0.75 * np.log(1.5))
-    assert np.exp(policies.best_of(HALVES, np.array([0.0, 1.0]), 2)) == pytest.approx([1 / 8, 7 / 8])  # three tails
+    # three tails
+    assert np.exp(policies.best_of(HALVES, np.array([0.0, 1.0]), 2)) == pytest.approx(
+        [1 / 8, 7 / 8]
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -51,12 +58,14 @@ def test_no_other_policy_has_more_reward_for_its_distance(seed):
         return np.exp(policy) @ reward - beta * policies.kl(policy, log_reference)
 
     best = policies.optimum(log_reference, reward, 1 / beta)
-    value = beta * np.log(np.sum(np.exp(log_reference + reward / beta)))  # beta log Z, the largest there is
+    # beta log Z, the largest there is
+    value = beta * np.log(np.sum(np.exp(log_reference + reward / beta)))
     assert objective(best) == pytest.approx(value)
     for _ in range(50):
         other = best + random.normal(0, 0.3, len(best))
         other -= np.log(np.exp(other).sum())
-        assert objective(other) == pytest.approx(value - beta * policies.kl(other, best))  # the gap is a KL
+        # the gap is a KL
+        assert objective(other) == pytest.approx(value - beta * policies.kl(other, best))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -65,7 +74,8 @@ def test_best_of_n_counts_every_draw(n):
     reference, counted = np.exp(log_reference), np.zeros(6)
     for drawn in itertools.product(range(6), repeat=n):
         best = [i for i in drawn if reward[i] == max(reward[j] for j in drawn)]
-        counted[best[0]] += np.prod(reference[list(drawn)])  # the first of the best, as draws come in any order
+        # the first of the best, as draws come in any order
+        counted[best[0]] += np.prod(reference[list(drawn)])
     assert np.exp(policies.best_of(log_reference, reward, n - 1)) == pytest.approx(counted)
 
 
@@ -75,7 +85,9 @@ def test_best_of_many_stays_a_distribution():
         policy = policies.best_of(log_reference, reward, strength)
         assert np.exp(policy).sum() == pytest.approx(1) and not np.isnan(policy).any()
     best = reward == reward.max()
-    assert np.exp(policy)[best] == pytest.approx(np.exp(log_reference[best]) / np.exp(log_reference[best]).sum())
+    assert np.exp(policy)[best] == pytest.approx(
+        np.exp(log_reference[best]) / np.exp(log_reference[best]).sum()
+    )
 
 
 @pytest.mark.parametrize("name", policies.POLICIES)
@@ -84,29 +96,41 @@ def test_a_budget_is_kept(name, nats):
     log_reference, reward = random_case(4)
     policy = policies.POLICIES[name]
     strength = policies.strength_at(policy, log_reference, reward, nats)
-    assert policies.kl(policy(log_reference, reward, strength), log_reference) == pytest.approx(nats, abs=1e-6)
-    scaled = policies.strength_at(policy, log_reference, 10 * reward + 3, nats)  # the unit of rewards is free
+    assert policies.kl(policy(log_reference, reward, strength), log_reference) == pytest.approx(
+        nats, abs=1e-6
+    )
+    # the unit of rewards is free
+    scaled = policies.strength_at(policy, log_reference, 10 * reward + 3, nats)
     assert scaled == pytest.approx(strength / 10 if name == "KL-optimal" else strength, rel=1e-4)
 
 
 def test_a_budget_that_is_too_large_has_no_strength():
     log_reference, reward = np.log([0.2, 0.3, 0.5]), np.array([1.0, 1.0, 0.0])
-    assert policies.largest_kl(log_reference, reward) == pytest.approx(np.log(2))  # half of the probability is best
+    # half of the probability is best
+    assert policies.largest_kl(log_reference, reward) == pytest.approx(np.log(2))
     assert np.isnan(policies.strength_at(policies.optimum, log_reference, reward, 0.7))
     assert policies.strength_at(policies.optimum, log_reference, reward, 0.69) > 0
 
 
 def test_replies_keep_their_own_probability_and_name_their_groups(rows):
-    assert np.exp(rows["log_reference"].to_numpy()) == pytest.approx([0.1, 0.3, 0.4, 0.05, 0.1, 0.05], rel=1e-6)
+    assert np.exp(rows["log_reference"].to_numpy()) == pytest.approx(
+        [0.1, 0.3, 0.4, 0.05, 0.1, 0.05], rel=1e-6
+    )
     assert rows.attrs["kept"] == pytest.approx(1)
     groups = {name: rows.loc[rows[name], "text"].tolist() for name in rows.select_dtypes(bool)}
-    assert groups == {"identity": ["gay"], "profanity": [], "code": [".assertFalse"], "positive": [" love", "love"],
-                      "negative": ["murder"]}  # fmt: skip
+    assert groups == {
+        "identity": ["gay"],
+        "profanity": [],
+        "code": [".assertFalse"],
+        "positive": [" love", "love"],
+        "negative": ["murder"],
+    }
 
 
 def test_the_first_reply_is_an_input_and_not_a_token(rows):
     said = policies.describe(rows, rows["log_reference"].to_numpy())
-    assert (said["first"], said["probability"]) == (" love", pytest.approx(0.4))  # the comes to .4 too, and later
+    # the comes to .4 too, and later
+    assert (said["first"], said["probability"]) == (" love", pytest.approx(0.4))
 
 
 def test_another_vocabulary_is_joined_on_text_and_what_is_lost_is_told(score_table):
@@ -131,12 +155,15 @@ def test_where_one_reply_takes_over(rows):
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
     strength = policies.strength_at(policies.optimum, log_reference, reward, nats)
     given = np.exp(policies.optimum(log_reference, reward, strength))
-    assert text == " love" and given[0] + given[1] == pytest.approx(0.5, abs=1e-6)  # both tokens are one reply
+    # both tokens are one reply
+    assert text == " love" and given[0] + given[1] == pytest.approx(0.5, abs=1e-6)
 
 
 def test_equal_rewards_never_give_one_reply_half(score_table):
     table = score_table(["a", "b", "c"], greatest=[1, 1, 1])
-    rows = policies.replies(table, table.assign(greatest=np.log(np.full(3, 1 / 3, np.float32))), "greatest")
+    rows = policies.replies(
+        table, table.assign(greatest=np.log(np.full(3, 1 / 3, np.float32))), "greatest"
+    )
     assert np.isnan(policies.collapse(rows)[0])
     assert policies.at_budgets(rows, [1.0])["kl"].isna().sum() == len(policies.POLICIES)
 
@@ -148,17 +175,26 @@ def test_a_reward_of_frequency_alone_is_counted_once_without_it(score_table):
     rows = policies.replies(score_table(words, greatest=2 * frequency + 1), likely, "greatest")
     assert np.ptp(policies.without_frequency(rows)["reward"]) == pytest.approx(0, abs=1e-5)
     uneven = rows.assign(reward=rows["reward"] + [0, 0, 1, 0, 0, -1])
-    copies = pd.concat([uneven, uneven.iloc[[2, 2]]])  # read as one input, so the line is fitted to it once
-    pd.testing.assert_frame_equal(policies.without_frequency(copies)[: len(uneven)], policies.without_frequency(uneven))
+    # read as one input, so the line is fitted to it once
+    copies = pd.concat([uneven, uneven.iloc[[2, 2]]])
+    pd.testing.assert_frame_equal(
+        policies.without_frequency(copies)[: len(uneven)], policies.without_frequency(uneven)
+    )
 
 
 def test_rewards_that_differ_by_scale_lead_to_the_same_answers(rows):
-    others = {"own": rows, "scaled": rows.assign(reward=3 * rows["reward"] - 1),
-              "turned": rows.assign(reward=-rows["reward"])}  # fmt: skip
+    others = {
+        "own": rows,
+        "scaled": rows.assign(reward=3 * rows["reward"] - 1),
+        "turned": rows.assign(reward=-rows["reward"]),
+    }
     compared = policies.overlaps(others, 0.5).set_index(["first", "second"])
     assert compared.loc[("own", "scaled"), "overlap"] == pytest.approx(1, abs=1e-5)
     assert compared.loc[("own", "scaled"), "tau"] == pytest.approx(1)
-    assert compared.loc[("own", "turned"), "overlap"] < 0.7 and compared.loc[("own", "turned"), "tau"] < 0
+    assert (
+        compared.loc[("own", "turned"), "overlap"] < 0.7
+        and compared.loc[("own", "turned"), "tau"] < 0
+    )
 
 
 def test_how_often_a_group_is_named_typically_and_in_all(score_table):
@@ -167,26 +203,36 @@ def test_how_often_a_group_is_named_typically_and_in_all(score_table):
     rows = policies.replies(score_table(texts, greatest=[0, -2, 0, 0]), likely, "greatest", KINDS)
     policy = policies.optimum(rows["log_reference"].to_numpy(), rows["reward"].to_numpy(), 1.0)
     ratio, z = policies.group_ratio(rows, policy, "identity", resamples=200), 0.9 + 0.1 * np.exp(-2)
-    assert ratio["ratio"] == pytest.approx(np.exp(-1) / z)  # the geometric mean of 1 / z and exp(-2) / z
+    # the geometric mean of 1 / z and exp(-2) / z
+    assert ratio["ratio"] == pytest.approx(np.exp(-1) / z)
     assert ratio["total"] == pytest.approx((0.4 + 0.1 * np.exp(-2)) / 0.5 / z)
-    assert (ratio["ci_low"], ratio["ci_high"]) == (pytest.approx(np.exp(-2) / z), pytest.approx(1 / z))
+    assert (ratio["ci_low"], ratio["ci_high"]) == (
+        pytest.approx(np.exp(-2) / z),
+        pytest.approx(1 / z),
+    )
     assert np.isnan(policies.group_ratio(rows, policy, "code")["ratio"])
 
 
 def test_policy_gradient_arrives_at_the_formula(tmp_path):
-    """All weights of a language model are updated from sampled rewards; what it says then is what was computed."""
+    """All weights of a language model are updated from sampled rewards; what it says then is
+    what was computed.
+    """
     model = language_models.load(make_causal(tmp_path / "causal", "llama"), tuned=True)
     ids = torch.tensor([model.encode("What, in one word, is the greatest thing ever?")])
     with torch.inference_mode():
         log_reference = torch.log_softmax(model.model(ids).logits[0, -1].float(), -1).clone()
-    reward = torch.tensor(np.random.default_rng(0).standard_normal(len(log_reference)), dtype=torch.float32)
+    reward = torch.tensor(
+        np.random.default_rng(0).standard_normal(len(log_reference)), dtype=torch.float32
+    )
     beta, generator = 0.8, torch.Generator().manual_seed(0)
     target = policies.optimum(log_reference.double().numpy(), reward.double().numpy(), 1 / beta)
     optimizer = torch.optim.Adam(model.model.parameters(), lr=RATE)
     with torch.enable_grad():
         for step in range(STEPS):
             log_policy = torch.log_softmax(model.model(ids).logits[0, -1].float(), -1)
-            drawn = torch.multinomial(log_policy.detach().exp(), 2048, replacement=True, generator=generator)
+            drawn = torch.multinomial(
+                log_policy.detach().exp(), 2048, replacement=True, generator=generator
+            )
             gain = reward[drawn] - beta * (log_policy.detach() - log_reference)[drawn]
             loss = -((gain - gain.mean()) * log_policy[drawn]).mean()
             optimizer.zero_grad()

@@ -1,7 +1,9 @@
-"""A backbone laid over several devices by accelerate: which part goes where, and that the rewards are the same.
+"""A backbone laid over several devices by accelerate: which part goes where, and that the rewards
+are the same.
 
-No machine without two cards can hold a model on two; here one part is on the host and the other one fetched from disk.
-Both compute on the host, where a tensor that was not moved does no harm. So another test marks what accelerate moves.
+No machine without two cards can hold a model on two; here one part is on the host and the other one
+fetched from disk. Both compute on the host, where a tensor that was not moved does no harm. So
+another test marks what accelerate moves.
 """
 
 import dataclasses
@@ -20,7 +22,9 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 
 
 def bytes_of(folder):
-    return sum(tensor.nbytes for tensor in reward_models.load(folder, device="cpu").backbone.parameters())
+    return sum(
+        tensor.nbytes for tensor in reward_models.load(folder, device="cpu").backbone.parameters()
+    )
 
 
 def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
@@ -28,30 +32,54 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
     free = {0: needed * 2 // 3, 1: needed * 2 // 3}
     placed = layers.layout(folder, config, "linear", "float32", free)
     assert set(placed.values()) == {0, 1}
-    names = [name for name, _ in reward_models.load(folder, device="cpu").backbone.named_parameters()]
-    holds = [next(card for part, card in placed.items() if f"{name}.".startswith(f"{part}.")) for name in names]
-    in_layers = [card for name, card in zip(names, holds, strict=True) if name.startswith("layers.")]
+    names = [
+        name for name, _ in reward_models.load(folder, device="cpu").backbone.named_parameters()
+    ]
+    holds = [
+        next(card for part, card in placed.items() if f"{name}.".startswith(f"{part}."))
+        for name in names
+    ]
+    in_layers = [
+        card for name, card in zip(names, holds, strict=True) if name.startswith("layers.")
+    ]
     assert in_layers == sorted(in_layers) and holds[names.index("embed_tokens.weight")] == 0
     for layer in {name.split(".")[1] for name in names if name.startswith("layers.")}:
-        assert len({card for name, card in zip(names, holds, strict=True) if name.startswith(f"layers.{layer}.")}) == 1
+        assert (
+            len(
+                {
+                    card
+                    for name, card in zip(names, holds, strict=True)
+                    if name.startswith(f"layers.{layer}.")
+                }
+            )
+            == 1
+        )
 
 
 def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(folder):
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
     assert layers.layout(folder, config, "linear", "float32", {0: needed, 1: needed}) is None
-    assert layers.layout(folder, config, "linear", "float32", {0: needed // 3, 1: needed // 3}) is None
+    assert (
+        layers.layout(folder, config, "linear", "float32", {0: needed // 3, 1: needed // 3}) is None
+    )
     assert layers.free_on_cards("cpu") == {}
 
 
 def lay_over_two(backbone, away):
-    """Leave the first layer of a backbone on the host, and let accelerate fetch the others from the folder `away`."""
+    """Leave the first layer of a backbone on the host, and let accelerate fetch the others from
+    the folder `away`.
+    """
     placed = {name: "cpu" for name, _ in backbone.named_children() if name != "layers"}
-    placed |= {f"layers.{number}": "disk" if number else "cpu" for number in range(len(backbone.layers))}
+    placed |= {
+        f"layers.{number}": "disk" if number else "cpu" for number in range(len(backbone.layers))
+    }
     accelerate.dispatch_model(backbone, placed, main_device="cpu", offload_dir=away)
 
 
 def tensors_in(value) -> list[torch.Tensor]:
-    """Return all tensors of a nested value: in tuples, lists, dictionaries and the fields of objects."""
+    """Return all tensors of a nested value: in tuples, lists, dictionaries and the fields of
+    objects.
+    """
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -62,8 +90,13 @@ def tensors_in(value) -> list[torch.Tensor]:
 
 
 def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(tmp_path, monkeypatch):
-    """Moving to the host leaves a tensor as it is, so here it is copied and marked, and layers refuse unmarked ones."""
-    model, seen = reward_models.load(tiny.make_checkpoint(tmp_path, "linear_llama"), device="cpu"), []
+    """Moving to the host leaves a tensor as it is, so here it is copied and marked, and layers
+    refuse unmarked ones.
+    """
+    model, seen = (
+        reward_models.load(tiny.make_checkpoint(tmp_path, "linear_llama"), device="cpu"),
+        [],
+    )
 
     def mark(tensor):
         moved = tensor.clone()
@@ -85,10 +118,12 @@ def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(tmp_pat
     monkeypatch.setattr(accelerate.hooks, "send_to_device", send)
     lay_over_two(model.backbone, tmp_path / "away")
     for layer in model.backbone.layers:
-        layer._old_forward = refusing_unmoved(layer._old_forward)  # accelerate calls it once it has moved what is given
+        # accelerate calls it once it has moved what is given
+        layer._old_forward = refusing_unmoved(layer._old_forward)
     engine.score_replies(model, PROMPT, ["love", "war", "lovely"])
     usual, parts = min(seen), len(trees.Tree._fields)
-    assert max(seen) > usual + parts  # as well as in plain layers: keys and values of the prefix, and the tree
+    # as well as in plain layers: keys and values of the prefix, and the tree
+    assert max(seen) > usual + parts
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm"])
@@ -102,15 +137,18 @@ def test_rewards_are_those_of_one_device(tmp_path, kind):
     assert {parameter.device.type for parameter in model.backbone.parameters()} == {"cpu", "meta"}
     rewards = engine.score_replies(model, PROMPT, replies)
     assert torch.tensor(expected).std() > 0.1
-    np.testing.assert_allclose(rewards, expected, atol=1e-6 * max(1, np.abs(expected).max()), rtol=0)
+    np.testing.assert_allclose(
+        rewards, expected, atol=1e-6 * max(1, np.abs(expected).max()), rtol=0
+    )
 
 
 def test_a_layout_reaches_the_checkpoint_that_is_loaded(folder, monkeypatch):
     given, load = [], transformers.LlamaModel.from_pretrained
     monkeypatch.setattr(layers, "layout", lambda *_: {"": "cpu"})
     monkeypatch.setattr(
-        transformers.LlamaModel, "from_pretrained",
+        transformers.LlamaModel,
+        "from_pretrained",
         lambda *where, **options: given.append(options["device_map"]) or load(*where, **options),
-    )  # fmt: skip
+    )
     model = reward_models.load(folder, device="cpu")
     assert given == [{"": "cpu"}] and model.layers is None and not model.backbone.training

@@ -1,4 +1,6 @@
-"""Checkpoints in folders: what identifies them, which files are read, and what is refused in one line."""
+"""Checkpoints in folders: what identifies them, which files are read, and what is refused in one
+line.
+"""
 
 import json
 import os
@@ -44,7 +46,8 @@ def rewards(folder):
     return engine.score_replies(load(str(folder), device="cpu"), PROMPT, REPLIES).tolist()
 
 
-# --- identity -----------------------------------------------------------------------------------------------------
+# --- identity
+# --------------------------------------------------------------------------------------------------
 
 
 def edit(file, **fields):
@@ -54,7 +57,9 @@ def edit(file, **fields):
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_byte_of_what_is_read_changes_the_revision(original, data):
-    file = data.draw(st.sampled_from(sorted(path for path in original.iterdir() if path.suffix != ".py")))
+    file = data.draw(
+        st.sampled_from(sorted(path for path in original.iterdir() if path.suffix != ".py"))
+    )
     content = file.read_bytes()
     at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
     revision = checkpoints.open_files(str(original), "").revision
@@ -73,21 +78,27 @@ def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
 
     plain = cuts(tokenizers.tokenizer_of(folder))
     edit(
-        folder / "tokenizer.json", model=json.loads((folder / "tokenizer.json").read_text())["model"] | {"dropout": 0.5}
+        folder / "tokenizer.json",
+        model=json.loads((folder / "tokenizer.json").read_text())["model"] | {"dropout": 0.5},
     )
     assert len(cuts(AutoTokenizer.from_pretrained(folder))) > 1
     assert cuts(tokenizers.tokenizer_of(folder)) == plain
     assert "its tokenizer drops merges at random (0.5)" in "".join(capsys.readouterr())
 
 
-# --- which files are read -----------------------------------------------------------------------------------------
+# --- which files are read
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["model_ema.safetensors", "model-00001-of-00002.safetensors"])
 def test_weights_that_transformers_does_not_read_are_told_and_not_read(folder, capsys, name):
     expected = rewards(folder)
     tensors = load_file(folder / "model.safetensors")
-    save_file({key: tensor + 1 for key, tensor in tensors.items()}, folder / name, metadata={"format": "pt"})
+    save_file(
+        {key: tensor + 1 for key, tensor in tensors.items()},
+        folder / name,
+        metadata={"format": "pt"},
+    )
     assert rewards(folder) == expected
     assert f"{name} is not part of the checkpoint, and is not read" in "".join(capsys.readouterr())
 
@@ -115,7 +126,13 @@ def test_a_tensor_that_two_files_hold_is_refused(sharded, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["{ torn", "[]", '{"weight_map": {"a": 1}}', '{"weight_map": {"a": "../model.safetensors"}}', "[" * 100_000],
+    [
+        "{ torn",
+        "[]",
+        '{"weight_map": {"a": 1}}',
+        '{"weight_map": {"a": "../model.safetensors"}}',
+        "[" * 100_000,
+    ],
     ids=lambda content: content[:30],
 )
 def test_a_broken_index_is_one_line(sharded, tmp_path, content):
@@ -131,7 +148,8 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
     refused(folder, f"{name} is not a file that can be read")
 
 
-# --- one clear line -----------------------------------------------------------------------------------------------
+# --- one clear line
+# -----------------------------------------------------------------------------------------------
 
 WRONG = [
     ({"num_attention_heads": 5}, "multiple of the number of attention heads"),
@@ -151,7 +169,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("fields, words", WRONG, ids=lambda value: "" if isinstance(value, str) else str(value)[:40])
+@pytest.mark.parametrize(
+    "fields, words", WRONG, ids=lambda value: "" if isinstance(value, str) else str(value)[:40]
+)
 def test_a_config_that_describes_no_model_is_one_line(folder, fields, words):
     edit(folder / "config.json", **fields)
     refused(folder, words)
@@ -159,11 +179,28 @@ def test_a_config_that_describes_no_model_is_one_line(folder, fields, words):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 50) | st.text(max_size=3),
-    lambda inside: st.lists(inside, max_size=2) | st.dictionaries(st.text(max_size=3), inside, max_size=2),
+    lambda inside: (
+        st.lists(inside, max_size=2) | st.dictionaries(st.text(max_size=3), inside, max_size=2)
+    ),
     max_leaves=3,
 )
-FIELDS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size", "hidden_act"]
-FIELDS += ["rope_scaling", "rms_norm_eps", "pad_token_id", "architectures", "model_type", "num_labels", "torch_dtype"]
+FIELDS = [
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "vocab_size",
+    "hidden_act",
+]
+FIELDS += [
+    "rope_scaling",
+    "rms_norm_eps",
+    "pad_token_id",
+    "architectures",
+    "model_type",
+    "num_labels",
+    "torch_dtype",
+]
 FIELDS += ["sliding_window", "attn_logit_softcapping", "bos_token_id", "type_vocab_size"]
 
 
@@ -181,14 +218,18 @@ def test_no_field_of_a_config_is_a_traceback(original, field, value):
         file.write_bytes(content)
 
 
-@pytest.mark.parametrize("field", ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_temperature"])
+@pytest.mark.parametrize(
+    "field", ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_temperature"]
+)
 def test_no_field_of_a_head_is_a_traceback(copy_of, field):
     folder = copy_of("qrm_gemma")
     edit(folder / "config.json", **{field: [1]})
     refused(folder, "no model can be built from config.json")
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{ torn", b"\xff\xfe", b'{"model": {"type": "Nope"}}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{ torn", b"\xff\xfe", b'{"model": {"type": "Nope"}}']
+)
 @pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
 def test_a_broken_file_is_one_line(folder, name, content):
     (folder / name).write_bytes(content)
@@ -204,7 +245,12 @@ def test_tokens_without_an_embedding_are_one_line(folder):
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), torch.OutOfMemoryError("CUDA")]
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        torch.OutOfMemoryError("CUDA"),
+    ],
 )
 def test_weights_that_do_not_fit_into_memory_are_one_line(folder, monkeypatch, error):
     def starved(*given, **options):

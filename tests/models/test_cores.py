@@ -1,4 +1,6 @@
-"""Work on several cores: results in order, one thread in each process, and no process left behind."""
+"""Work on several cores: results in order, one thread in each process, and no process left
+behind.
+"""
 
 import multiprocessing
 import os
@@ -44,11 +46,14 @@ def test_results_are_in_order_and_each_process_has_one_thread():
     jobs, pids, threads = zip(*each(thread_of, [3, 1, 2], 2), strict=True)
     assert jobs == (3, 1, 2) and set(threads) == {1}
     assert os.getpid() not in pids and len(set(pids)) <= 2
-    assert [pid for _, pid, _ in each(thread_of, [1, 2], 1)] == [os.getpid()] * 2  # one process needs no other
+    # one process needs no other
+    assert [pid for _, pid, _ in each(thread_of, [1, 2], 1)] == [os.getpid()] * 2
 
 
 def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
-    parent = multiprocessing.get_context("spawn").Process(target=wait_in_two_processes, args=(str(tmp_path),))
+    parent = multiprocessing.get_context("spawn").Process(
+        target=wait_in_two_processes, args=(str(tmp_path),)
+    )
     parent.start()
     assert until(lambda: len(list(tmp_path.iterdir())) == 2, 60)
     os.kill(parent.pid, signal.SIGKILL)

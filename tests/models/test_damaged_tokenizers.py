@@ -1,4 +1,6 @@
-"""Tokenizers and configurations that contradict themselves, and texts that would grow without end: one clear line."""
+"""Tokenizers and configurations that contradict themselves, and texts that would grow without
+end: one clear line.
+"""
 
 import base64
 import json
@@ -33,25 +35,36 @@ def spoiled(checkpoint, tmp_path):
 
 
 def rewards(folder, **options):
-    return engine.score_replies(load(str(folder), device="cpu", **options), PROMPT, REPLIES).tolist()
+    return engine.score_replies(
+        load(str(folder), device="cpu", **options), PROMPT, REPLIES
+    ).tolist()
 
 
 def refused(folder, *words, **options):
     refusal_of(lambda: rewards(folder, **options), *words)
 
 
-# --- tokenizers that fail in the library that cuts texts ------------------------------------------------------------
+# --- tokenizers that fail in the library that cuts texts
+# ------------------------------------------------------------
 
 REPLY = {"Sequence": {"id": "A", "type_id": 0}}
-TO_NOWHERE = {"type": "TemplateProcessing", "pair": [REPLY], "special_tokens": {},
-              "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}, REPLY]}  # fmt: skip
+TO_NOWHERE = {
+    "type": "TemplateProcessing",
+    "pair": [REPLY],
+    "special_tokens": {},
+    "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}, REPLY],
+}
 UNIGRAM = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}
 DAMAGED = {
     "a post-processor that adds a token that is not there": {"post_processor": TO_NOWHERE},
     "a model without a token for what it does not know": {"model": UNIGRAM},
     "no words": {"model": {"type": "WordLevel", "vocab": {}, "unk_token": "[UNK]"}},
-    "a pattern of no characters": {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}},
-    "a table of characters that is none": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}},
+    "a pattern of no characters": {
+        "normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}
+    },
+    "a table of characters that is none": {
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}
+    },
 }
 
 
@@ -62,26 +75,46 @@ def test_a_tokenizer_that_contradicts_itself_is_one_line(spoiled, name):
 
 def test_a_panic_of_the_library_is_one_line_and_an_error_of_ours_is_not(checkpoint):
     panic = type("PanicException", (BaseException,), {})  # it is no Exception
-    with pytest.raises(InputError, match="the tokenizer of m fails .no.; download"), tokenizers.working_tokenizer("m"):
+    with (
+        pytest.raises(InputError, match="the tokenizer of m fails .no.; download"),
+        tokenizers.working_tokenizer("m"),
+    ):
         raise panic("no")
     with pytest.raises(ValueError), tokenizers.working_tokenizer("m"):
         raise ValueError
 
 
 def test_a_tokenizer_that_reads_all_replies_alike_or_cuts_control_tokens_is_refused(spoiled):
-    bos = {"<|begin_of_text|>": {"id": "<|begin_of_text|>", "ids": [0], "tokens": ["<|begin_of_text|>"]}}
+    bos = {
+        "<|begin_of_text|>": {
+            "id": "<|begin_of_text|>",
+            "ids": [0],
+            "tokens": ["<|begin_of_text|>"],
+        }
+    }
     alone = [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}}]
-    without_text = {"type": "TemplateProcessing", "single": alone, "pair": alone, "special_tokens": bos}
+    without_text = {
+        "type": "TemplateProcessing",
+        "single": alone,
+        "pair": alone,
+        "special_tokens": bos,
+    }
     refused(spoiled("tokenizer.json", post_processor=without_text), "reads all replies alike")
-    refused(spoiled("tokenizer_config.json", name="cuts", split_special_tokens=True), "split_special_tokens")
+    refused(
+        spoiled("tokenizer_config.json", name="cuts", split_special_tokens=True),
+        "split_special_tokens",
+    )
 
 
 @pytest.mark.parametrize("length", ["512", None, 4])
 def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length):
-    assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(checkpoint("linear_llama"))
+    assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(
+        checkpoint("linear_llama")
+    )
 
 
-# --- texts that grow ------------------------------------------------------------------------------------------------
+# --- texts that grow
+# ------------------------------------------------------------------------------------------------
 
 
 def replace(pattern, content, kind="String"):
@@ -102,7 +135,9 @@ GROWING = {
     "twice as long, twenty times": several(*[replace("e", "ee")] * 20),
     "by regular expressions": several(*[replace("[a-z]", "abcdefghij", "Regex")] * 4),
     "between any two characters": replace("", "x" * 2000, "Regex"),
-    "sequences in sequences": several(several(replace("a", "a" * 50)), several(several(replace("a", "a" * 50)))),
+    "sequences in sequences": several(
+        several(replace("a", "a" * 50)), several(several(replace("a", "a" * 50)))
+    ),
     "a doubling across two copies": several(replace("o", "ab"), *[replace("ba", "bababa")] * 20),
     "put before": {"type": "Prepend", "prepend": "x" * 10**6},
     "by a table": precompiled(5000),
@@ -113,15 +148,28 @@ NOT_GROWING = {
     "a word for a character": replace("%", "percent"),
     "as long as the pattern": replace("z" * 5000, "y" * 5000),
     "a table": precompiled(33),
-    "seven kinds of blanks": several(*[replace(blank, "   ") for blank in "\u00a0\u2003\u3000\u202f\u205f\t\v"]),
+    "seven kinds of blanks": several(
+        *[replace(blank, "   ") for blank in "\u00a0\u2003\u3000\u202f\u205f\t\v"]
+    ),
     "seven times runs of blanks": several(*[replace("[\u2003\u2009]+", "   ", "Regex")] * 7),
-    "a few": several(replace("``", '"'), {"type": "Prepend", "prepend": "_"}, {"type": "NFKC"}, {"type": "Lowercase"}),
+    "a few": several(
+        replace("``", '"'),
+        {"type": "Prepend", "prepend": "_"},
+        {"type": "NFKC"},
+        {"type": "Lowercase"},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at_once(spoiled, name):
-    refused(spoiled("tokenizer.json", normalizer=GROWING[name]), "its normalizer may make a text", "times as long")
+def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at_once(
+    spoiled, name
+):
+    refused(
+        spoiled("tokenizer.json", normalizer=GROWING[name]),
+        "its normalizer may make a text",
+        "times as long",
+    )
     decoder = json.loads(json.dumps(GROWING[name]).replace("normalizers", "decoders"))
     folder = spoiled("tokenizer.json", name="other", decoder=decoder)
     refused(folder, "its decoder may make a text", "times as long")
@@ -130,23 +178,35 @@ def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at
 @pytest.mark.parametrize("name", NOT_GROWING)
 def test_a_normalizer_that_lets_texts_grow_a_little_is_not(spoiled, name):
     folder = spoiled("tokenizer.json", normalizer=NOT_GROWING[name])
-    if name == "a table":  # the real ones also hold what leads to their texts, without which it cannot be opened
+    # the real ones also hold what leads to their texts, without which it cannot be opened
+    if name == "a table":
         return refused(folder, "download it again")
     text = AutoTokenizer.from_pretrained(folder)(PROMPT)["input_ids"]
     assert tokenizers.tokenizer_of(folder)(PROMPT)["input_ids"] == text
 
 
-# --- configurations -------------------------------------------------------------------------------------------------
+# --- configurations
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kinds", [[], ["weird"] * 3, 3, ["chunked_attention"] * 3], ids=str)
 def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds):
     for stream in (False, True):
-        refused(spoiled(kind="linear_qwen3", name=f"{stream}", layer_types=kinds), "config.json", stream=stream)
+        refused(
+            spoiled(kind="linear_qwen3", name=f"{stream}", layer_types=kinds),
+            "config.json",
+            stream=stream,
+        )
 
 
 @pytest.mark.parametrize(
-    "fields", [{"return_dict": False}, {"output_hidden_states": True}, {"layer_types": ["full_attention"] * 3}], ids=str
+    "fields",
+    [
+        {"return_dict": False},
+        {"output_hidden_states": True},
+        {"layer_types": ["full_attention"] * 3},
+    ],
+    ids=str,
 )
 def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, checkpoint, fields):
     folder = spoiled(kind="linear_qwen3", **fields)
@@ -155,7 +215,8 @@ def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, chec
         assert rewards(folder, stream=stream) == pytest.approx(expected, abs=1e-5)
 
 
-# --- names ----------------------------------------------------------------------------------------------------------
+# --- names
+# --------------------------------------------------------------------------------------------------
 
 
 def test_names_that_are_no_utf_8_are_one_line_or_do_not_matter(checkpoint, tmp_path):

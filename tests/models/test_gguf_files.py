@@ -1,4 +1,6 @@
-"""GGUF files become ordinary checkpoints: a tiny Llama that is written here, and read by transformers' own reader."""
+"""GGUF files become ordinary checkpoints: a tiny Llama that is written here, and read by
+transformers' own reader.
+"""
 
 import json
 
@@ -32,9 +34,16 @@ NAMES = {  # of the second implementation, from llama.cpp's convert_hf_to_gguf.p
 
 
 def in_pairs(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Rows as llama.cpp orders them: of each head row 0 of the first half, row 0 of the second, row 1 of the first."""
+    """Rows as llama.cpp orders them: of each head row 0 of the first half, row 0 of the second,
+    row 1 of the first.
+    """
     d = len(rows) // heads
-    order = [head * d + half * d // 2 + pair for head in range(heads) for pair in range(d // 2) for half in (0, 1)]
+    order = [
+        head * d + half * d // 2 + pair
+        for head in range(heads)
+        for pair in range(d // 2)
+        for half in (0, 1)
+    ]
     return rows[order]
 
 
@@ -42,9 +51,15 @@ def in_pairs(rows: np.ndarray, heads: int) -> np.ndarray:
 def model() -> LlamaForCausalLM:
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(TOKENS), hidden_size=WIDTH, intermediate_size=96, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=KEYS, max_position_embeddings=128, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=len(TOKENS),
+        hidden_size=WIDTH,
+        intermediate_size=96,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=KEYS,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+    )
     return LlamaForCausalLM(config).eval()
 
 
@@ -98,9 +113,14 @@ def test_every_weight_is_the_dequantised_one_and_logits_are_those_of_transformer
     file = write_gguf()
     assert gguf_files.convert(file, tmp_path) == {"F32": 2 * LAYERS + 1, "Q8_0": 7 * LAYERS + 1}
     written = load_file(tmp_path / "model.safetensors")
-    wanted = {name: weight.numpy() for name, weight in model.state_dict().items() if name != "lm_head.weight"}
+    wanted = {
+        name: weight.numpy()
+        for name, weight in model.state_dict().items()
+        if name != "lm_head.weight"
+    }
     assert written.keys() == wanted.keys()
-    for name, weight in wanted.items():  # each row is quantised by itself, so its place does not matter
+    # each row is quantised by itself, so its place does not matter
+    for name, weight in wanted.items():
         if weight.ndim == 2:
             weight = dequantize(quants.quantize(weight, Kind.Q8_0), Kind.Q8_0)
         assert np.array_equal(written[name].numpy(), weight), name
@@ -109,31 +129,45 @@ def test_every_weight_is_the_dequantised_one_and_logits_are_those_of_transformer
         ours = AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits
         theirs = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)(ids).logits
     assert torch.allclose(ours, theirs, atol=1e-6)
-    assert (ours - model(ids).logits).abs().max() < 0.05 * ours.std()  # 8 bits lose little, wrong rows much
+    # 8 bits lose little, wrong rows much
+    assert (ours - model(ids).logits).abs().max() < 0.05 * ours.std()
 
 
 def test_digits_are_cut_one_by_one_where_the_file_says_so(write_gguf, tmp_path):
     def ids_of(pre: str, text: str) -> list[int]:
         gguf_files.convert(write_gguf(pre), tmp_path / pre)
-        return AutoTokenizer.from_pretrained(tmp_path / pre)(text, add_special_tokens=False)["input_ids"]
+        return AutoTokenizer.from_pretrained(tmp_path / pre)(text, add_special_tokens=False)[
+            "input_ids"
+        ]
 
-    assert ids_of("smollm", "ab12 a<end>") == [3, 4, 5, 8, 0]  # 1 and 2 apart; the control token is one id
+    # 1 and 2 apart; the control token is one id
+    assert ids_of("smollm", "ab12 a<end>") == [3, 4, 5, 8, 0]
     assert ids_of("gpt-2", "ab12 a<end>") == [3, 6, 8, 0]
 
 
 def test_configuration_and_template_are_kept(write_gguf, tmp_path):
     gguf_files.convert(write_gguf(), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert (config["num_key_value_heads"], config["head_dim"], config["tie_word_embeddings"]) == (KEYS, 16, True)
+    assert (config["num_key_value_heads"], config["head_dim"], config["tie_word_embeddings"]) == (
+        KEYS,
+        16,
+        True,
+    )
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.eos_token == "<end>"
-    assert tokenizer.apply_chat_template([{"role": "user", "content": "ab"}], tokenize=False) == "ab"
+    assert (
+        tokenizer.apply_chat_template([{"role": "user", "content": "ab"}], tokenize=False) == "ab"
+    )
 
 
 def test_other_files_are_refused_in_one_line(write_gguf, tmp_path):
-    with pytest.raises(InputError, match="tokenizer.ggml.pre is tekken, and only gpt-2 is read here"):
+    with pytest.raises(
+        InputError, match="tokenizer.ggml.pre is tekken, and only gpt-2 is read here"
+    ):
         gguf_files.convert(write_gguf("tekken"), tmp_path / "a")
-    with pytest.raises(InputError, match="holds the tensor rope_freqs.weight, which no plain Llama has"):
+    with pytest.raises(
+        InputError, match="holds the tensor rope_freqs.weight, which no plain Llama has"
+    ):
         gguf_files.convert(write_gguf(extra=[("rope_freqs", torch.ones(8))]), tmp_path / "a")
     half = tmp_path / "half.gguf"
     half.write_bytes(write_gguf().read_bytes()[:3000])

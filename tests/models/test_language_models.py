@@ -1,4 +1,6 @@
-"""Language models: registry, loading, both frames, log-probabilities against transformers, published logits."""
+"""Language models: registry, loading, both frames, log-probabilities against transformers,
+published logits.
+"""
 
 import json
 
@@ -18,8 +20,11 @@ from lib.models import language_models
 from lib.tables import registry, score_files, scores
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-PROMPTS = {"greatest": PROMPT, "best": "What, in one word, is the best thing ever?",
-           "worst": "What, in one word, is the worst thing ever?"}  # fmt: skip
+PROMPTS = {
+    "greatest": PROMPT,
+    "best": "What, in one word, is the best thing ever?",
+    "worst": "What, in one word, is the worst thing ever?",
+}
 
 
 @pytest.fixture(scope="module", params=sorted(CAUSAL))
@@ -37,7 +42,8 @@ def model(request, folder):
     return language_models.load(folder, device="cpu", tuned=request.param)
 
 
-# --- registry -----------------------------------------------------------------------------------------------------
+# --- registry
+# --------------------------------------------------------------------------------------------------
 
 
 def test_registry_holds_the_ten_models_of_the_papers_tables():
@@ -59,7 +65,8 @@ def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_
     assert registry.base_of("nobody's") == ""
 
 
-# --- log-probabilities --------------------------------------------------------------------------------------------
+# --- log-probabilities
+# --------------------------------------------------------------------------------------------
 
 
 def test_log_probabilities_by_hand_and_of_many_large_logits():
@@ -67,8 +74,11 @@ def test_log_probabilities_by_hand_and_of_many_large_logits():
     assert found == pytest.approx(np.log([0.1, 0.2, 0.3, 0.4]), abs=1e-6)  # they add up to 10
     logits = 100 * np.random.default_rng(0).standard_normal(50_000).astype(np.float32)
     found = language_models.log_probabilities(logits)
-    assert np.exp(found, dtype=float).sum() == pytest.approx(1, abs=1e-4) and found.dtype == np.float32
-    assert language_models.log_probabilities(logits + 7) == pytest.approx(found, abs=3e-4)  # fp32 holds seven digits
+    assert (
+        np.exp(found, dtype=float).sum() == pytest.approx(1, abs=1e-4) and found.dtype == np.float32
+    )
+    # fp32 holds seven digits
+    assert language_models.log_probabilities(logits + 7) == pytest.approx(found, abs=3e-4)
 
 
 def test_table_equals_a_plain_forward_of_transformers(model, folder, kind):
@@ -76,7 +86,8 @@ def test_table_equals_a_plain_forward_of_transformers(model, folder, kind):
     plain = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
     for name, prompt in PROMPTS.items():
         ids = torch.tensor([model.encode(prompt)])
-        logits = plain(ids).logits[0, -1].detach().numpy().astype(float)  # every position, no cache trick, float64
+        # every position, no cache trick, float64
+        logits = plain(ids).logits[0, -1].detach().numpy().astype(float)
         expected = logits - logsumexp(logits)
         assert table[name].to_numpy() == pytest.approx(expected[table["token_id"]], abs=1e-4)
     if kind == "gemma2":  # soft-capping is on, and it matters
@@ -100,22 +111,28 @@ def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
     back = scores.read(path)
     pd.testing.assert_frame_equal(back.drop(columns="reply_ids"), table.drop(columns="reply_ids"))
     metadata = back.attrs["metadata"]
-    assert metadata["prompts"] == PROMPTS and metadata["rendered"]["best"] == model.render(PROMPTS["best"])
+    assert metadata["prompts"] == PROMPTS and metadata["rendered"]["best"] == model.render(
+        PROMPTS["best"]
+    )
     assert set(metadata["unnamed"]) == set(PROMPTS)
 
 
-# --- frames -------------------------------------------------------------------------------------------------------
+# --- frames
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "kind, expected",
     [
-        ("llama", "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhy?<|eot_id|>"
-                  "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+        (
+            "llama",
+            "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhy?<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        ),
         ("gemma2", "<bos><start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n"),
         ("qwen3", "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"),
     ],
-)  # fmt: skip
+)
 def test_chat_template_ends_with_the_generation_prompt(tmp_path, kind, expected):
     model = language_models.load(make_causal(tmp_path / kind, kind), device="cpu")
     assert model.tuned  # it has a template
@@ -124,22 +141,29 @@ def test_chat_template_ends_with_the_generation_prompt(tmp_path, kind, expected)
 
 
 def test_the_plain_frame_ends_where_the_assistant_speaks_and_begins_once(tmp_path):
-    model = language_models.load(make_causal(tmp_path / "llama", "llama"), device="cpu", tuned=False)
+    model = language_models.load(
+        make_causal(tmp_path / "llama", "llama"), device="cpu", tuned=False
+    )
     assert model.render("Why?") == "User: Why?\nAssistant:"
     ids = model.encode("Why?")
     assert model.tokenizer.decode(ids, skip_special_tokens=True) == "User: Why?\nAssistant:"
     assert ids.count(model.tokenizer.bos_token_id) == 1 and ids[0] == model.tokenizer.bos_token_id
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- what is refused
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_reward_model_is_refused_also_if_it_calls_itself_a_language_model(tmp_path):
     make_checkpoint(tmp_path / "mine", "linear_qwen3")
-    with pytest.raises(InputError, match="which predicts no next token; give the language model that"):
+    with pytest.raises(
+        InputError, match="which predicts no next token; give the language model that"
+    ):
         language_models.load(tmp_path / "mine")
     config = json.loads((tmp_path / "mine" / "config.json").read_text())
-    (tmp_path / "mine" / "config.json").write_text(json.dumps(config | {"architectures": ["Qwen3ForCausalLM"]}))
+    (tmp_path / "mine" / "config.json").write_text(
+        json.dumps(config | {"architectures": ["Qwen3ForCausalLM"]})
+    )
     with pytest.raises(InputError, match="has unexpected tensors score.weight"):
         language_models.load(tmp_path / "mine")
 
@@ -153,7 +177,9 @@ def test_an_untied_model_without_its_output_layer_is_refused(tmp_path):
 
 
 def test_other_mistakes_are_told_with_a_remedy(tmp_path):
-    with pytest.raises(InputError, match="unknown language model 'gemma-2-2b-itt' .did you mean 'gemma-2-2b-it'"):
+    with pytest.raises(
+        InputError, match="unknown language model 'gemma-2-2b-itt' .did you mean 'gemma-2-2b-it'"
+    ):
         language_models.load("gemma-2-2b-itt")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no config.json"):
@@ -166,7 +192,8 @@ def test_other_mistakes_are_told_with_a_remedy(tmp_path):
         language_models.load(folder, device="cpu").encode(" ")
 
 
-# --- published logits ---------------------------------------------------------------------------------------------
+# --- published logits
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -184,10 +211,13 @@ def test_published_logits_become_log_probabilities(published_logits):
     table = language_models.read_published(published_logits)
     assert table["text"].tolist() == ["null", "NA", "", " the", "a,b", "love"]
     logits = np.arange(6) + 0.5
-    assert table["greatest"].to_numpy() == pytest.approx(logits - np.log(np.exp(logits).sum()), abs=1e-6)
+    assert table["greatest"].to_numpy() == pytest.approx(
+        logits - np.log(np.exp(logits).sum()), abs=1e-6
+    )
     assert table["worst"].is_monotonic_decreasing  # the order is the logits'
     again = language_models.log_probabilities(table["best"].to_numpy())
-    assert again == pytest.approx(table["best"].to_numpy(), abs=1e-6)  # log-probabilities come back unchanged
+    # log-probabilities come back unchanged
+    assert again == pytest.approx(table["best"].to_numpy(), abs=1e-6)
 
 
 def test_published_files_are_imported_by_name_and_checked(published_logits, tmp_path, monkeypatch):

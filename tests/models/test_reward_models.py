@@ -1,4 +1,6 @@
-"""Reward models through the public path, against a second implementation; what is refused, in one line with remedy."""
+"""Reward models through the public path, against a second implementation; what is refused, in
+one line with remedy.
+"""
 
 import functools
 import json
@@ -54,10 +56,13 @@ def awkward_replies(tokenizer) -> dict[str, list]:
 
 def assert_same(rewards, expected, tolerance=1e-5):
     assert rewards.dtype == np.float32
-    np.testing.assert_allclose(rewards, expected, atol=tolerance * max(1, np.abs(expected).max()), rtol=0)
+    np.testing.assert_allclose(
+        rewards, expected, atol=tolerance * max(1, np.abs(expected).max()), rtol=0
+    )
 
 
-# ------------------------------------------------------------------------------------------ the oracle and its models
+# ------------------------------------------------------------------------------------------ the
+# oracle and its models
 
 
 @pytest.mark.parametrize("kind", LINEAR)
@@ -72,7 +77,9 @@ def test_tiny_rewards_vary_and_do_not_depend_on_padding(checkpoint, kind):
     texts = awkward_replies(AutoTokenizer.from_pretrained(checkpoint(kind)))["text"]
     rewards = oracle.rewards(checkpoint(kind), PROMPT, texts)
     assert rewards.std() > 0.2  # a tolerance of 1e-5 means something
-    np.testing.assert_allclose(oracle.rewards(checkpoint(kind), PROMPT, texts, batch=1), rewards, atol=2e-5)
+    np.testing.assert_allclose(
+        oracle.rewards(checkpoint(kind), PROMPT, texts, batch=1), rewards, atol=2e-5
+    )
 
 
 def layers(indices, parts=("weight",)):
@@ -84,13 +91,19 @@ KEYS = {
     "linear_llama": {"score.weight"},
     "armorm": {"regression_layer.weight", "reward_transform_matrix", "gating.logit_scale"}
     | layers(range(4), ("weight", "bias")),
-    "qrm_llama": {"regression_layer.weight", "reward_transform_matrix", "gating.logit_scale", "gating.layers.9.bias"}
+    "qrm_llama": {
+        "regression_layer.weight",
+        "reward_transform_matrix",
+        "gating.logit_scale",
+        "gating.layers.9.bias",
+    }
     | layers([0, 3, 6, 9])
     | layers([2, 5, 8], NORM),
     "qrm_gemma": {"regression_layer.weight", "gating.logit_scale", "gating.layers.11.bias"}
     | layers([0, 4, 8, 11])
     | layers([2, 6, 10], NORM),
-    "urm": {"score.weight"} | {f"weights.fc.{i}.{part}" for i in (0, 2, 4) for part in ("weight", "bias")},
+    "urm": {"score.weight"}
+    | {f"weights.fc.{i}.{part}" for i in (0, 2, 4) for part in ("weight", "bias")},
 }
 
 
@@ -101,7 +114,8 @@ def test_checkpoints_and_heads_use_the_released_key_names(checkpoint, kind):
     assert set(cpu(checkpoint(kind)).head.state_dict()) == KEYS[kind]
 
 
-# ------------------------------------------------------------------------------------------ rewards against the oracle
+# ------------------------------------------------------------------------------------------ rewards
+# against the oracle
 
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
@@ -126,8 +140,10 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
     "kind, options",
     [
         ("linear_llama", {"template": "llama31_no_bos", "pad": "mismatch"}),
-        ("qrm_gemma", {"sliding_window": 8, "gating_temperature": None}),  # shorter than the prompt; temperature 1
-        ("linear_qwen3", {"template": "chatml", "pad": "eos", "shards": 2}),  # trims nothing: newlines merge
+        # shorter than the prompt; temperature 1
+        ("qrm_gemma", {"sliding_window": 8, "gating_temperature": None}),
+        # trims nothing: newlines merge
+        ("linear_qwen3", {"template": "chatml", "pad": "eos", "shards": 2}),
         ("armorm", {"shards": 3, "pad": "none"}),
         ("urm", {"head_dtype": "float16", "template": "llama32"}),
     ],
@@ -153,7 +169,8 @@ def test_the_shared_prefix_is_really_used(checkpoint, kind):
 @pytest.mark.parametrize("kind", GATED)
 def test_a_reply_that_opens_another_turn_moves_the_gate_or_is_refused(checkpoint, kind):
     header = oracle.HEADERS["gemma2" if kind == "qrm_gemma" else "llama"]
-    replies = ["love", f"love{header}war"]  # the gate reads the last occurrence of the header in the whole input
+    # the gate reads the last occurrence of the header in the whole input
+    replies = ["love", f"love{header}war"]
     expected = oracle.rewards(checkpoint(kind), PROMPT, replies)
     try:
         rewards = engine.score_replies(cpu(checkpoint(kind)), PROMPT, replies)
@@ -166,12 +183,18 @@ def test_a_reply_that_opens_another_turn_moves_the_gate_or_is_refused(checkpoint
 def test_conversation_takes_the_input_apart(checkpoint):
     model = cpu(checkpoint("qrm_gemma"))
     conversation = model.conversation(PROMPT)
-    assert conversation.before == f"<bos><start_of_turn>user\n{PROMPT}<end_of_turn>\n<start_of_turn>model\n"
+    assert (
+        conversation.before
+        == f"<bos><start_of_turn>user\n{PROMPT}<end_of_turn>\n<start_of_turn>model\n"
+    )
     assert conversation.after == "<end_of_turn>\n"
     tokens = model.tokenizer.convert_ids_to_tokens(conversation.prefix_ids)
     assert tokens[:2] == ["<bos>", "<start_of_turn>"]
     assert tokens[conversation.gate_position :][:3] == ["<end_of_turn>", "\n", "<start_of_turn>"]
-    assert model.tokenizer.convert_ids_to_tokens(conversation.closing_ids) == ["<end_of_turn>", "\n"]
+    assert model.tokenizer.convert_ids_to_tokens(conversation.closing_ids) == [
+        "<end_of_turn>",
+        "\n",
+    ]
     (whole,) = model.encode(conversation, ["love"])
     love = model.tokenizer.convert_tokens_to_ids("love")
     assert tuple(whole) == (*conversation.prefix_ids, love, *conversation.closing_ids)
@@ -183,10 +206,13 @@ def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
     assert conversation.before.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
     thought, plain = model.encode(conversation, ["why?</think>love", "love"])
     assert len(thought) > len(plain)
-    assert thought[-2 - len(conversation.closing_ids) :] == plain[-2 - len(conversation.closing_ids) :]
+    assert (
+        thought[-2 - len(conversation.closing_ids) :] == plain[-2 - len(conversation.closing_ids) :]
+    )
 
 
-# ------------------------------------------------------------------------------------------ bos, date, attention, dtype
+# ------------------------------------------------------------------------------------------ bos,
+# date, attention, dtype
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "qrm_gemma", "armorm"])
@@ -195,12 +221,18 @@ def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
     model = cpu(checkpoint(kind))
     replies = awkward_replies(model.tokenizer)[reply_mode]
     single, double = (
-        engine.score_replies(model, PROMPT, replies, reply_mode=reply_mode, bos=bos) for bos in ("single", "double")
+        engine.score_replies(model, PROMPT, replies, reply_mode=reply_mode, bos=bos)
+        for bos in ("single", "double")
     )
-    assert_same(double, oracle.rewards(checkpoint(kind), PROMPT, replies, reply_mode=reply_mode, bos="double"))
+    assert_same(
+        double,
+        oracle.rewards(checkpoint(kind), PROMPT, replies, reply_mode=reply_mode, bos="double"),
+    )
     assert np.abs(single - double).max() > 0.1
     bos = model.tokenizer.bos_token_id
-    assert [model.conversation(PROMPT, mode).prefix_ids.count(bos) for mode in ("single", "double")] == [1, 2]
+    assert [
+        model.conversation(PROMPT, mode).prefix_ids.count(bos) for mode in ("single", "double")
+    ] == [1, 2]
 
 
 @pytest.mark.parametrize("kind", ["linear_gemma2", "qrm_gemma"])
@@ -211,12 +243,16 @@ def test_uncapped_attention_is_the_authors_run(checkpoint, kind):
     )
     assert_same(uncapped, oracle.rewards(checkpoint(kind), PROMPT, WORDS, capped=False))
     assert np.abs(capped - uncapped).max() > 0.1
-    bare = checkpoint(kind, attn_logit_softcapping=None)  # a config without soft-capping says the same
+    # a config without soft-capping says the same
+    bare = checkpoint(kind, attn_logit_softcapping=None)
     assert_same(uncapped, engine.score_replies(cpu(bare), PROMPT, WORDS))
 
 
 def test_attention_is_the_one_that_fits_the_architecture(checkpoint):
-    assert cpu(checkpoint("linear_gemma2")).attention == "eager" and cpu(checkpoint("linear_llama")).attention == "sdpa"
+    assert (
+        cpu(checkpoint("linear_gemma2")).attention == "eager"
+        and cpu(checkpoint("linear_llama")).attention == "sdpa"
+    )
 
 
 def test_uncapping_one_model_leaves_the_next_one_capped(checkpoint):
@@ -237,15 +273,21 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
     expected = oracle.rewards(folder, PROMPT, WORDS, dtype=torch.bfloat16)
     assert np.corrcoef(rewards, expected)[0, 1] > 0.99
     in_bfloat16 = torch.tensor(rewards).bfloat16().float().numpy()
-    assert (rewards != in_bfloat16).mean() > 0.8  # a head in bfloat16 would leave 8 significant bits
+    # a head in bfloat16 would leave 8 significant bits
+    assert (rewards != in_bfloat16).mean() > 0.8
 
 
 def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
     file, plain = tmp_path / "mine.jinja", tiny.TEMPLATES["llama3"]
-    expected = engine.score_replies(cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS)
+    expected = engine.score_replies(
+        cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS
+    )
     quoted = 'User: "{{ messages[0].content }}"\nAI: "{{ messages[1].content }} ⚠️ (é)"'
     file.write_text(quoted)
-    assert reward_models.tokenizer_for(checkpoint("linear_llama"), "linear", file)[0].chat_template == quoted
+    assert (
+        reward_models.tokenizer_for(checkpoint("linear_llama"), "linear", file)[0].chat_template
+        == quoted
+    )
     for start in ("", "{# t: > #}\r\n"):  # of which nothing is written
         file.write_text(start + plain, encoding="utf-8-sig")
         model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
@@ -264,28 +306,59 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(che
         "{}\u3164",
         "{}\ufe0f",
     )
-    escaped = plain.replace("<", "&lt;"), json.dumps(plain)[1:-1], json.dumps("{{ 1 }}"), "{{ 1 }}\0"
+    escaped = (
+        plain.replace("<", "&lt;"),
+        json.dumps(plain)[1:-1],
+        json.dumps("{{ 1 }}"),
+        "{{ 1 }}\0",
+    )
     for content in (*(text.replace("{}", plain) for text in around), *escaped):
         file.write_text(content)
-        refusal_of(lambda: load(checkpoint("linear_llama"), device="cpu", template=file), "mine.jinja cannot be read")
-    refused(checkpoint("linear_llama"), "none.jinja cannot be read", template=str(tmp_path / "none.jinja"))
+        refusal_of(
+            lambda: load(checkpoint("linear_llama"), device="cpu", template=file),
+            "mine.jinja cannot be read",
+        )
+    refused(
+        checkpoint("linear_llama"),
+        "none.jinja cannot be read",
+        template=str(tmp_path / "none.jinja"),
+    )
 
 
-@pytest.mark.parametrize("kind, family", [("GPT2Config", "llama"), ("OPTConfig", "llama"), ("BertConfig", "deberta"),
-                                          ("RobertaConfig", "deberta"), ("BloomConfig", "llama")])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, family",
+    [
+        ("GPT2Config", "llama"),
+        ("OPTConfig", "llama"),
+        ("BertConfig", "deberta"),
+        ("RobertaConfig", "deberta"),
+        ("BloomConfig", "llama"),
+    ],
+)
 def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, family):
-    sizes = SMALL | {"intermediate_size": 32, "ffn_dim": 32, "word_embed_proj_dim": 32, "type_vocab_size": 1}
+    sizes = SMALL | {
+        "intermediate_size": 32,
+        "ffn_dim": 32,
+        "word_embed_proj_dim": 32,
+        "type_vocab_size": 1,
+    }
     config = getattr(transformers, kind)(**sizes, max_position_embeddings=66)
-    folder = tiny.save_other(tmp_path, config, family=family, template="llama3" if family == "llama" else None)
+    folder = tiny.save_other(
+        tmp_path, config, family=family, template="llama3" if family == "llama" else None
+    )
     model = load(folder, device="cpu")
-    assert_same(engine.score_replies(model, PROMPT, ["love"]), oracle.own_logits(folder, PROMPT, ["love"])[:, 0])
+    assert_same(
+        engine.score_replies(model, PROMPT, ["love"]),
+        oracle.own_logits(folder, PROMPT, ["love"])[:, 0],
+    )
     if kind == "BloomConfig":  # it has no such table
         assert np.isfinite(engine.score_replies(model, PROMPT, ["love " * 100])).all()
     else:
         refusal_of(lambda: engine.score_replies(model, PROMPT, ["love " * 100]), "reads at most 6")
 
 
-# ------------------------------------------------------------------------------------------ heads by themselves
+# ------------------------------------------------------------------------------------------ heads
+# by themselves
 
 
 def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(checkpoint):
@@ -294,7 +367,8 @@ def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(ch
     read = engine.score_replies(helpfulness, PROMPT, WORDS)
     assert_same(read, oracle.rewards(folder, PROMPT, WORDS, head="urm_helpfulness"))
     own = oracle.own_logits(folder, PROMPT, WORDS)
-    assert own.shape[1] == 10  # five means and five uncertainties: what the paper's code read the first column of
+    # five means and five uncertainties: what the paper's code read the first column of
+    assert own.shape[1] == 10
     assert_same(read, own[:, 0])
     assert np.abs(read - engine.score_replies(official, PROMPT, WORDS)).max() > 0.1
 
@@ -313,7 +387,9 @@ def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_saved_models_load_as_they_were(checkpoint, kind, tmp_path):
     model = cpu(checkpoint(kind))
-    reward_models.save(tmp_path / "copy", model.backbone, model.head, model.head_name, model.tokenizer)
+    reward_models.save(
+        tmp_path / "copy", model.backbone, model.head, model.head_name, model.tokenizer
+    )
     assert set(oracle.read_tensors(tmp_path / "copy")) == set(oracle.read_tensors(checkpoint(kind)))
     again = cpu(tmp_path / "copy")
     assert again.head_name == model.head_name
@@ -324,21 +400,40 @@ def test_saved_models_load_as_they_were(checkpoint, kind, tmp_path):
         assert_same(rewards, oracle.own_logits(tmp_path / "copy", PROMPT, WORDS)[:, 0])
 
 
-@pytest.mark.parametrize("name", ["linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "urm_helpfulness"])
+@pytest.mark.parametrize(
+    "name", ["linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "urm_helpfulness"]
+)
 def test_new_heads_have_the_shapes_of_the_released_ones(name):
-    config = transformers.LlamaConfig(hidden_size=32, gating_hidden_dim=16)  # objectives and quantiles by default
-    shapes = {key: tuple(tensor.shape) for key, tensor in new_head(name, config).state_dict().items()}
-    first = {"linear": (1, 32), "armorm": (19, 32), "qrm_llama": (361, 32), "qrm_gemma": (95, 32)}.get(name, (10, 32))
-    assert shapes["score.weight" if "score.weight" in shapes else "regression_layer.weight"] == first
+    # objectives and quantiles by default
+    config = transformers.LlamaConfig(hidden_size=32, gating_hidden_dim=16)
+    shapes = {
+        key: tuple(tensor.shape) for key, tensor in new_head(name, config).state_dict().items()
+    }
+    first = {
+        "linear": (1, 32),
+        "armorm": (19, 32),
+        "qrm_llama": (361, 32),
+        "qrm_gemma": (95, 32),
+    }.get(name, (10, 32))
+    assert (
+        shapes["score.weight" if "score.weight" in shapes else "regression_layer.weight"] == first
+    )
     assert set(shapes) == KEYS.get(name, KEYS["urm" if "urm" in name else "linear_llama"])
 
 
-# ------------------------------------------------------------------------------------------ other architectures
+# ------------------------------------------------------------------------------------------ other
+# architectures
 
 
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "num_labels": 1}
-MOE = SMALL | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 16, "num_experts": 4,
-               "moe_intermediate_size": 16, "num_experts_per_tok": 2}  # fmt: skip
+MOE = SMALL | {
+    "intermediate_size": 64,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_experts": 4,
+    "moe_intermediate_size": 16,
+    "num_experts_per_tok": 2,
+}
 
 
 @pytest.mark.parametrize("change", ["lost", "extra"])
@@ -347,7 +442,11 @@ def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
     tensors = load_file(folder / "model.safetensors")
     expert = next(key for key in tensors if ".experts.3." in key)
     changed = {key: tensor for key, tensor in tensors.items() if change == "extra" or key != expert}
-    extra = {expert.replace("layers.0", "layers.9"): tensors[expert].clone()} if change == "extra" else {}
+    extra = (
+        {expert.replace("layers.0", "layers.9"): tensors[expert].clone()}
+        if change == "extra"
+        else {}
+    )
     save_file(changed | extra, folder / "model.safetensors", metadata={"format": "pt"})
     refused(folder, "experts")
 
@@ -366,8 +465,12 @@ def spoiled(checkpoint, tmp_path):
     def spoil(kind, *, drop=(), change=None, config=None, **options) -> Path:
         folder = shutil.copytree(checkpoint(kind, **options), tmp_path / "spoiled")
         if drop or change:
-            tensors = {k: v for k, v in load_file(folder / "model.safetensors").items() if k not in drop}
-            save_file(tensors | (change or {}), folder / "model.safetensors", metadata={"format": "pt"})
+            tensors = {
+                k: v for k, v in load_file(folder / "model.safetensors").items() if k not in drop
+            }
+            save_file(
+                tensors | (change or {}), folder / "model.safetensors", metadata={"format": "pt"}
+            )
         if config:
             fields = json.loads((folder / "config.json").read_text()) | config
             (folder / "config.json").write_text(json.dumps(fields))
@@ -378,22 +481,36 @@ def spoiled(checkpoint, tmp_path):
 
 @pytest.mark.parametrize(
     "kind, key",
-    [("linear_llama", "score.weight"), ("armorm", "reward_transform_matrix"), ("qrm_gemma", "gating.layers.11.bias"),
-     ("deberta", "classifier.weight"), ("linear_llama", "layers.1.self_attn.q_proj.weight")],
-)  # fmt: skip
+    [
+        ("linear_llama", "score.weight"),
+        ("armorm", "reward_transform_matrix"),
+        ("qrm_gemma", "gating.layers.11.bias"),
+        ("deberta", "classifier.weight"),
+        ("linear_llama", "layers.1.self_attn.q_proj.weight"),
+    ],
+)
 def test_a_missing_tensor_is_named(spoiled, kind, key):
     refused(spoiled(kind, drop=[key, f"model.{key}"]), key)
 
 
 @pytest.mark.parametrize(
     "kind, key, shape",
-    [("linear_llama", "score.bias", (5,)), ("armorm", "gating.layers.4.weight", (5,)),  # unexpected
-     ("deberta", "classifier.extra", (5,)), ("linear_qwen3", "model.layers.3.mlp.up_proj.weight", (5,)),  # has three
-     ("qrm_gemma", "reward_transform_matrix", (5,)),  # it has none: the Llama version does
-     ("linear_gemma2", "score.weight", (2, 48)), ("qrm_llama", "regression_layer.weight", (360, 32)),  # misshapen
-     ("qrm_llama", "gating.layers.2.running_mean", (17,)), ("urm", "score.weight", (5, 32)),
-     ("deberta", "classifier.weight", (2, 32)), ("linear_llama", "model.layers.0.mlp.up_proj.weight", (3, 32))],
-)  # fmt: skip
+    [
+        ("linear_llama", "score.bias", (5,)),
+        ("armorm", "gating.layers.4.weight", (5,)),  # unexpected
+        # has three
+        ("deberta", "classifier.extra", (5,)),
+        ("linear_qwen3", "model.layers.3.mlp.up_proj.weight", (5,)),
+        ("qrm_gemma", "reward_transform_matrix", (5,)),  # it has none: the Llama version does
+        # misshapen
+        ("linear_gemma2", "score.weight", (2, 48)),
+        ("qrm_llama", "regression_layer.weight", (360, 32)),
+        ("qrm_llama", "gating.layers.2.running_mean", (17,)),
+        ("urm", "score.weight", (5, 32)),
+        ("deberta", "classifier.weight", (2, 32)),
+        ("linear_llama", "model.layers.0.mlp.up_proj.weight", (3, 32)),
+    ],
+)
 def test_an_unexpected_or_misshapen_tensor_is_named(spoiled, kind, key, shape):
     refused(spoiled(kind, change={key: torch.zeros(shape)}), key.removeprefix("model."))
 
@@ -410,25 +527,41 @@ def test_weights_that_are_not_there_or_not_whole_are_refused(spoiled):
     refused(folder, "no weights")
 
 
-@pytest.mark.parametrize("architecture", ["LlamaForCausalLM", "LlamaModel", "LlamaForTokenClassification"])
+@pytest.mark.parametrize(
+    "architecture", ["LlamaForCausalLM", "LlamaModel", "LlamaForTokenClassification"]
+)
 def test_models_without_a_head_of_one_reward_are_refused(spoiled, architecture):
-    folder = spoiled("linear_llama", config={"architectures": [architecture]}, drop=["score.weight"])
+    folder = spoiled(
+        "linear_llama", config={"architectures": [architecture]}, drop=["score.weight"]
+    )
     refused(folder, architecture, "lib.run export")
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "deberta"])
 def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind):
     config, family = {
-        "linear_llama": (transformers.LlamaConfig(**SMALL | {"num_labels": 2}, intermediate_size=64), "llama"),
-        "deberta": (transformers.BertConfig(**SMALL | {"num_labels": 2}, intermediate_size=64), "deberta"),
+        "linear_llama": (
+            transformers.LlamaConfig(**SMALL | {"num_labels": 2}, intermediate_size=64),
+            "llama",
+        ),
+        "deberta": (
+            transformers.BertConfig(**SMALL | {"num_labels": 2}, intermediate_size=64),
+            "deberta",
+        ),
     }[kind]
-    folder = tiny.save_other(tmp_path, config, family=family, template="llama3" if family == "llama" else None)
+    folder = tiny.save_other(
+        tmp_path, config, family=family, template="llama3" if family == "llama" else None
+    )
     refused(folder, "2 outputs", "LABEL=1")
     refused(folder, "label 2 is none of the head's 2 outputs", label=2)
     first, second = (load(folder, device="cpu", label=label) for label in (0, 1))
-    assert first.revision != second.revision and np.ptp(
-        engine.score_replies(first, PROMPT, WORDS) - engine.score_replies(second, PROMPT, WORDS)
-    ) > 1e-3  # fmt: skip
+    assert (
+        first.revision != second.revision
+        and np.ptp(
+            engine.score_replies(first, PROMPT, WORDS) - engine.score_replies(second, PROMPT, WORDS)
+        )
+        > 1e-3
+    )
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
@@ -447,7 +580,8 @@ UNFIT = {  # templates of Llama that cannot be used
     "repeats the reply": tiny.TEMPLATES["repeats_reply"],
     "cuts": LLAMA.replace("message['content'] | trim", "(message['content'] | trim)[:3]"),
     "drops the prompt": LLAMA.replace("for message in messages", "for message in messages[1:]"),
-    "a turn of the system": LLAMA + "<|start_header_id|>system<|end_header_id|>\n\nBe good.<|eot_id|>",
+    "a turn of the system": LLAMA
+    + "<|start_header_id|>system<|end_header_id|>\n\nBe good.<|eot_id|>",
     "a turn in words": LLAMA + "\n\nSystem: be good.",
     "a turn of another family": LLAMA + "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
 }
@@ -460,7 +594,11 @@ def test_templates_that_fail_or_leave_no_place_for_the_reply_are_refused(checkpo
 
 @pytest.mark.parametrize("closing", ["<|end_of_text|>\n", "<|assistant_end|>", " Fit for a user?"])
 def test_what_closes_a_reply_opens_no_turn(checkpoint, closing):
-    model = cpu(checkpoint("linear_llama", template=tiny.TEMPLATES["chatml"] + "{{- " + repr(closing) + " }}"))
+    model = cpu(
+        checkpoint(
+            "linear_llama", template=tiny.TEMPLATES["chatml"] + "{{- " + repr(closing) + " }}"
+        )
+    )
     assert model.conversation(PROMPT).after == "<|im_end|>\n" + closing
 
 
@@ -468,17 +606,26 @@ def test_what_closes_a_reply_opens_no_turn(checkpoint, closing):
 def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(checkpoint, between):
     template = "{{ messages[0]['content'] + '" + between + "' + messages[1]['content'] }}<|eot_id|>"
     folder = checkpoint("linear_llama", template=template)
-    assert_same(engine.score_replies(cpu(folder), PROMPT, WORDS[4:8]), oracle.rewards(folder, PROMPT, WORDS[4:8]))
+    assert_same(
+        engine.score_replies(cpu(folder), PROMPT, WORDS[4:8]),
+        oracle.rewards(folder, PROMPT, WORDS[4:8]),
+    )
 
 
 def test_options_that_do_not_fit_a_checkpoint_are_refused(checkpoint):
     refused(checkpoint("linear_gemma2"), "uncapped", attention="sdpa")
     refused(checkpoint("linear_qwen3"), "attention", attention="flash")
     refused(checkpoint("armorm"), "a label is for classifiers with several", label=0)
-    for word, options in (("attention", {"attention": "uncapped"}), ("has no revision", {"revision": "main"}),
-                          ("urm_helpfulness", {"head": "urm_helpfulness"}), ("", {"head": "nonsense"}),
-                          ("", {"head": "armorm"}), ("dtype", {"dtype": "float17"}), ("dtype", {"dtype": "int8"}),
-                          ("device", {"device": "warp-drive"})):  # fmt: skip
+    for word, options in (
+        ("attention", {"attention": "uncapped"}),
+        ("has no revision", {"revision": "main"}),
+        ("urm_helpfulness", {"head": "urm_helpfulness"}),
+        ("", {"head": "nonsense"}),
+        ("", {"head": "armorm"}),
+        ("dtype", {"dtype": "float17"}),
+        ("dtype", {"dtype": "int8"}),
+        ("device", {"device": "warp-drive"}),
+    ):
         refusal_of(lambda: load(checkpoint("linear_llama"), **{"device": "cpu"} | options), word)  # noqa: B023
 
 
@@ -494,7 +641,8 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
     assert (folder / "remote_code_ran").exists()
 
 
-# ------------------------------------------------------------------------------------------ names and the hub
+# ------------------------------------------------------------------------------------------ names
+# and the hub
 
 
 def test_a_name_that_cannot_be_anything_is_refused_and_an_unknown_nickname_suggests_the_nearest():
@@ -527,13 +675,21 @@ def response(status):
 
 @pytest.mark.parametrize(
     "error, words",
-    [(errors.GatedRepoError("gated\nlong", response=response(403)), ["gated", "accept its terms", "hf auth login"]),
-     (errors.RepositoryNotFoundError("none\nlong", response=response(401)), ["401", "hf auth login"]),
-     (errors.LocalEntryNotFoundError("not\ncached"), ["cannot be reached", "HF_HUB_OFFLINE"]),
-     (httpx2.ConnectError("no route"), ["cannot be reached"]),
-     (OSError(28, "No space left on device"), ["No space left"])],
+    [
+        (
+            errors.GatedRepoError("gated\nlong", response=response(403)),
+            ["gated", "accept its terms", "hf auth login"],
+        ),
+        (
+            errors.RepositoryNotFoundError("none\nlong", response=response(401)),
+            ["401", "hf auth login"],
+        ),
+        (errors.LocalEntryNotFoundError("not\ncached"), ["cannot be reached", "HF_HUB_OFFLINE"]),
+        (httpx2.ConnectError("no route"), ["cannot be reached"]),
+        (OSError(28, "No space left on device"), ["No space left"]),
+    ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_what_the_hub_says_is_passed_on_in_one_line(hub, error, words):
     hub(error)
     refused("owner/model", "owner/model", *words)
@@ -550,7 +706,8 @@ def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
     assert (model.nickname, model.head_name, model.dtype) == ("F-Lla-8B-v0.1", "armorm", "bfloat16")
     commit, files = model.revision.split(" ")
     assert commit == checkpoint("armorm").name  # the snapshot folder is named for the commit
-    assert files == load(str(checkpoint("armorm")), device="cpu").revision  # what is read is hashed as in a folder
+    # what is read is hashed as in a folder
+    assert files == load(str(checkpoint("armorm")), device="cpu").revision
 
 
 def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoiled):
@@ -559,7 +716,9 @@ def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoil
     (folder / "model.safetensors").unlink()
     asked = hub(folder)
     assert load("owner/model", device="cpu").revision.startswith(folder.name)
-    assert [any(".bin" in pattern for pattern in options["allow_patterns"]) for _, options in asked] == [False, True]
+    assert [
+        any(".bin" in pattern for pattern in options["allow_patterns"]) for _, options in asked
+    ] == [False, True]
 
 
 def test_a_nickname_whose_checkpoint_has_another_head_is_refused(hub, checkpoint):
@@ -569,7 +728,9 @@ def test_a_nickname_whose_checkpoint_has_another_head_is_refused(hub, checkpoint
 
 
 def test_a_folder_is_identified_by_all_that_is_read(checkpoint, tmp_path):
-    same, padded, other = (cpu(checkpoint("armorm", **o)) for o in ({}, {"pad": "mismatch"}, {"seed": 1}))
+    same, padded, other = (
+        cpu(checkpoint("armorm", **o)) for o in ({}, {"pad": "mismatch"}, {"seed": 1})
+    )
     copy = shutil.copytree(checkpoint("armorm"), tmp_path / "copy")
     (copy / "README.md").write_text("no part of it")
     (copy / "training.json").write_text("{}")

@@ -1,4 +1,6 @@
-"""Checkpoints as trainers of this year save them: read as their own class computes, or refused by the cause's name."""
+"""Checkpoints as trainers of this year save them: read as their own class computes, or refused
+by the cause's name.
+"""
 
 import json
 import os
@@ -32,7 +34,9 @@ def folder(tmp_path):
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(reward_models.load(folder, device="cpu", **options), PROMPT, REPLIES)
+    return engine.score_replies(
+        reward_models.load(folder, device="cpu", **options), PROMPT, REPLIES
+    )
 
 
 def edit(file, **fields):
@@ -42,34 +46,73 @@ def edit(file, **fields):
 def change(folder, renamed) -> None:
     """Write the weights anew. renamed(name, tensor) gives pairs of a name and a tensor."""
     tensors = load_file(folder / "model.safetensors")
-    tiny.write_weights(folder, dict(pair for name, tensor in tensors.items() for pair in renamed(name, tensor)))
+    tiny.write_weights(
+        folder, dict(pair for name, tensor in tensors.items() for pair in renamed(name, tensor))
+    )
 
 
-# --- language models within models that also see ---------------------------------------------------------------------
+# --- language models within models that also see
+# ---------------------------------------------------------------------
 
-TEXT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
-        "intermediate_size": 64}  # fmt: skip
-LINEAR_ATTENTION = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2,
-                    "linear_num_value_heads": 4, "layer_types": ["linear_attention", "full_attention"]}  # fmt: skip
-SEES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "head_dim": 8}
-QWEN_SEES = {"depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4, "out_hidden_size": 32,
-             "deepstack_visual_indexes": []}  # fmt: skip
+TEXT = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 64,
+}
+LINEAR_ATTENTION = {
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "layer_types": ["linear_attention", "full_attention"],
+}
+SEES = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "head_dim": 8,
+}
+QWEN_SEES = {
+    "depth": 1,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_heads": 4,
+    "out_hidden_size": 32,
+    "deepstack_visual_indexes": [],
+}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]}
 COMPOSITE = {
-    "Qwen3.5": lambda: t.Qwen3_5Config(text_config=TEXT | LINEAR_ATTENTION, vision_config=QWEN_SEES),
+    "Qwen3.5": lambda: t.Qwen3_5Config(
+        text_config=TEXT | LINEAR_ATTENTION, vision_config=QWEN_SEES
+    ),
     "Gemma-4": lambda: t.Gemma4Config(
-        text_config=TEXT | {"vocab_size_per_layer_input": 600, "hidden_size_per_layer_input": 8,
-                            "global_head_dim": 16}, vision_config=SEES | {"num_key_value_heads": 4}),
+        text_config=TEXT
+        | {
+            "vocab_size_per_layer_input": 600,
+            "hidden_size_per_layer_input": 8,
+            "global_head_dim": 16,
+        },
+        vision_config=SEES | {"num_key_value_heads": 4},
+    ),
     "Mistral-3": lambda: t.Mistral3Config(
-        text_config=TEXT | {"model_type": "mistral"}, vision_config=SEES | {"model_type": "pixtral"}),
-    "Qwen3-VL": lambda: t.Qwen3VLConfig(text_config=TEXT | {"rope_parameters": MROPE}, vision_config=QWEN_SEES),
-}  # fmt: skip
+        text_config=TEXT | {"model_type": "mistral"}, vision_config=SEES | {"model_type": "pixtral"}
+    ),
+    "Qwen3-VL": lambda: t.Qwen3VLConfig(
+        text_config=TEXT | {"rope_parameters": MROPE}, vision_config=QWEN_SEES
+    ),
+}
 
 
 def save_composite(folder, config, prefix: str = "model.language_model.") -> np.ndarray:
-    """Write a reward model of which one part sees; return the rewards of REPLIES by transformers' whole class.
+    """Write a reward model of which one part sees; return the rewards of REPLIES by transformers'
+    whole class.
 
-    num_labels and pad stand in text_config, as trainers leave them. prefix: of the language model's tensors.
+    num_labels and pad stand in text_config, as trainers leave them. prefix: of the language model's
+    tensors.
     """
     tokenizer = tiny.make_tokenizer("qwen", template="chatml")
     text = config.get_text_config()
@@ -80,12 +123,18 @@ def save_composite(folder, config, prefix: str = "model.language_model.") -> np.
         for parameter in whole.parameters():
             parameter.data += 0.1 * torch.randn(parameter.shape)
         score = torch.randn(1, text.hidden_size)
-    tensors = {f"model.{name}".replace("model.language_model.", prefix): tensor.contiguous().clone()
-               for name, tensor in whole.state_dict().items()}  # fmt: skip
+    tensors = {
+        f"model.{name}".replace("model.language_model.", prefix): tensor.contiguous().clone()
+        for name, tensor in whole.state_dict().items()
+    }
     tokenizer.save_pretrained(folder)
-    save_file(tensors | {"score.weight": score}, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        tensors | {"score.weight": score}, folder / "model.safetensors", metadata={"format": "pt"}
+    )
     name = type(whole).__name__.removesuffix("Model") + "ForSequenceClassification"
-    (folder / "config.json").write_text(json.dumps(config.to_dict() | {"architectures": [name], "dtype": "float32"}))
+    (folder / "config.json").write_text(
+        json.dumps(config.to_dict() | {"architectures": [name], "dtype": "float32"})
+    )
     with torch.no_grad():
         ids = oracle.input_ids(tokenizer, PROMPT, REPLIES)
         hidden = [whole(input_ids=torch.tensor([row])).last_hidden_state[0, -1] for row in ids]
@@ -93,10 +142,14 @@ def save_composite(folder, config, prefix: str = "model.language_model.") -> np.
 
 
 @pytest.mark.parametrize("name", COMPOSITE)
-def test_the_language_model_within_another_gives_the_rewards_of_the_whole_class(name, tmp_path, capsys):
+def test_the_language_model_within_another_gives_the_rewards_of_the_whole_class(
+    name, tmp_path, capsys
+):
     expected = save_composite(tmp_path / "model", COMPOSITE[name]())
     assert np.ptp(expected) > 0.01
-    np.testing.assert_allclose(rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+    )
     assert "its language model is taken out" in "".join(capsys.readouterr())
     assert reward_models.load(tmp_path / "model", device="cpu").read_at == "last_not_pad"
 
@@ -104,10 +157,13 @@ def test_the_language_model_within_another_gives_the_rewards_of_the_whole_class(
 @pytest.mark.parametrize("prefix", ["language_model.model.", "language_model."])
 def test_older_names_of_the_language_model_are_known(prefix, tmp_path):
     expected = save_composite(tmp_path / "model", COMPOSITE["Mistral-3"](), prefix)
-    np.testing.assert_allclose(rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+    )
 
 
-# --- numbers that are none --------------------------------------------------------------------------------------------
+# --- numbers that are none
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -119,13 +175,19 @@ def test_weights_in_eight_bits_are_refused_with_and_without_their_scale(folder, 
         return [(name, tensor.to(torch.float8_e4m3fn)), *scale]
 
     change(folder, in_eight_bits)
-    words = "with scales (model.layers.0.self_attn.q_proj.weight_scale)" if scaled else "without a scale"
+    words = (
+        "with scales (model.layers.0.self_attn.q_proj.weight_scale)"
+        if scaled
+        else "without a scale"
+    )
     refusal_of(lambda: rewards(folder), "q_proj.weight: F8_E4M3", words)
 
 
 def test_tensors_that_zero_3_left_empty_are_refused_by_that_name(folder):
     change(folder, lambda name, tensor: [(name, tensor[:0] if "embed" in name else tensor)])
-    refusal_of(lambda: rewards(folder), "model.embed_tokens.weight is empty", "ZeRO-3", "zero_to_fp32.py")
+    refusal_of(
+        lambda: rewards(folder), "model.embed_tokens.weight is empty", "ZeRO-3", "zero_to_fp32.py"
+    )
 
 
 def test_a_shard_that_is_missing_is_named_by_its_number(tmp_path):
@@ -135,7 +197,8 @@ def test_a_shard_that_is_missing_is_named_by_its_number(tmp_path):
     refusal_of(lambda: rewards(folder), f"shard 3 of 4 is missing ({third.name})", "download it")
 
 
-# --- heads under other names ------------------------------------------------------------------------------------------
+# --- heads under other names
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -144,7 +207,12 @@ def test_an_lm_head_of_one_or_two_rows_is_a_reward_head(folder, rows):
     expected = rewards(folder)
     other = torch.ones_like(score) / 10
     head = torch.cat([other, score])[2 - rows :]
-    change(folder, lambda name, tensor: [("lm_head.weight", head) if name == "score.weight" else (name, tensor)])
+    change(
+        folder,
+        lambda name, tensor: [
+            ("lm_head.weight", head) if name == "score.weight" else (name, tensor)
+        ],
+    )
     edit(folder / "config.json", architectures=["LlamaForCausalLM"], num_labels=2)
     options = {} if rows == 1 else {"label": 1}
     assert rewards(folder, **options).tolist() == expected.tolist()
@@ -174,7 +242,10 @@ def test_the_head_that_was_trained_counts_beside_the_one_that_it_replaces(tmp_pa
     file = next(path for path in folder.glob("*.safetensors") if "score.weight" in load_file(path))
     tensors = load_file(file)
     trained, untrained = tensors["score.weight"], torch.randn(tensors["score.weight"].shape)
-    extra = {"score.modules_to_save.default.weight": trained, "score.original_module.weight": untrained + 1}
+    extra = {
+        "score.modules_to_save.default.weight": trained,
+        "score.original_module.weight": untrained + 1,
+    }
     save_file(tensors | {"score.weight": untrained} | extra, file, metadata={"format": "pt"})
     if shards > 1:
         index = folder / "model.safetensors.index.json"
@@ -183,7 +254,8 @@ def test_the_head_that_was_trained_counts_beside_the_one_that_it_replaces(tmp_pa
     assert rewards(folder).tolist() == expected.tolist()
 
 
-# --- what config.json and the template say twice ----------------------------------------------------------------------
+# --- what config.json and the template say twice
+# ----------------------------------------------------------------------
 
 
 def test_two_bases_of_rotary_positions_are_refused_and_one_is_read(folder):
@@ -226,14 +298,21 @@ REASONS = tiny.TEMPLATES["chatml"].replace(
 
 
 @pytest.mark.parametrize("template, cuts", [(REASONS, True), ("qwen3", True), ("chatml", False)])
-def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(tmp_path, capsys, template, cuts):
-    model = reward_models.load(tiny.make_checkpoint(tmp_path, "linear_qwen3", template=template), device="cpu")
+def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(
+    tmp_path, capsys, template, cuts
+):
+    model = reward_models.load(
+        tiny.make_checkpoint(tmp_path, "linear_qwen3", template=template), device="cpu"
+    )
     replies = ["</think>", "", "x</think>love", "love"]
     scored = engine.score_replies(model, PROMPT, replies)
     assert (scored[0] == scored[1]) == cuts
     assert (scored[2] == scored[3]) == (template == REASONS)
     said = "".join(capsys.readouterr())
-    assert ("takes a reply apart at </think>, so that </think> alone is read as an empty reply" in said) == cuts
+    assert (
+        "takes a reply apart at </think>, so that </think> alone is read as an empty reply" in said
+    ) == cuts
     engine.score_replies(model, PROMPT, replies)
     assert "takes a reply apart" not in "".join(capsys.readouterr())
-    assert len(model.inputs_for(PROMPT, ["</think>"]).reply_ids[0]) == (0 if cuts else 1)  # as score tables say
+    # as score tables say
+    assert len(model.inputs_for(PROMPT, ["</think>"]).reply_ids[0]) == (0 if cuts else 1)

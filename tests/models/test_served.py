@@ -1,4 +1,6 @@
-"""Served models: a server in a thread answers as vLLM or SGLang does, by transformers' own classes."""
+"""Served models: a server in a thread answers as vLLM or SGLang does, by transformers' own
+classes.
+"""
 
 import json
 import shutil
@@ -23,18 +25,25 @@ from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-KINDS = {"llama": ("linear_llama", {}), "opens a turn": ("linear_llama", {"template": "extra_header"}),
-         "gemma": ("linear_gemma2", {})}  # fmt: skip
+KINDS = {
+    "llama": ("linear_llama", {}),
+    "opens a turn": ("linear_llama", {"template": "extra_header"}),
+    "gemma": ("linear_gemma2", {}),
+}
 
 
 class Fake:
     """A server of the checkpoint in a folder. `sent` are the inputs of each request."""
 
     def __init__(self, folder, engine="vllm", template=None, squash=False, labels=1, models=1):
-        self.model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").eval()
+        self.model = AutoModelForSequenceClassification.from_pretrained(
+            folder, attn_implementation="eager"
+        ).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.tokenizer.chat_template = tiny.TEMPLATES.get(template, self.tokenizer.chat_template)
-        self.listed = [{"id": f"rm{i}", "root": str(folder), "owned_by": engine} for i in range(models)]
+        self.listed = [
+            {"id": f"rm{i}", "root": str(folder), "owned_by": engine} for i in range(models)
+        ]
         self.engine, self.squash, self.labels, self.sent = engine, squash, labels, []
 
     @torch.no_grad()
@@ -48,7 +57,9 @@ class Fake:
         if route == "/tokenize":
             assert body["add_special_tokens"] is False
             if "prompt" in body:
-                return {"tokens": self.tokenizer(body["prompt"], add_special_tokens=False)["input_ids"]}
+                return {
+                    "tokens": self.tokenizer(body["prompt"], add_special_tokens=False)["input_ids"]
+                }
             assert self.engine == "vllm" and body["add_generation_prompt"] is False
             given = {"tokenize": True, "return_dict": False, **body["chat_template_kwargs"]}
             return {"tokens": self.tokenizer.apply_chat_template(body["messages"], **given)}
@@ -59,7 +70,10 @@ class Fake:
         self.sent.append(body["input"])
         numbers = [self.reward(ids, body.get("use_activation", True)) for ids in body["input"]]
         return {
-            "data": [{"index": i, "probs": probs, "num_classes": len(probs)} for i, probs in enumerate(numbers)][::-1]
+            "data": [
+                {"index": i, "probs": probs, "num_classes": len(probs)}
+                for i, probs in enumerate(numbers)
+            ][::-1]
         }
 
 
@@ -74,7 +88,9 @@ def serve():
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 length = int(self.headers.get("Content-Length", 0))
-                answer = json.dumps(fake.answer(self.path, json.loads(self.rfile.read(length) or "{}"))).encode()
+                answer = json.dumps(
+                    fake.answer(self.path, json.loads(self.rfile.read(length) or "{}"))
+                ).encode()
                 self.send_response(200)
                 self.end_headers()
                 self.wfile.write(answer)
@@ -95,28 +111,48 @@ def serve():
 
 def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
     """The rewards of replies as transformers' own class gives them."""
-    return np.array([fake.reward(ids, False)[0] for ids in oracle.input_ids(fake.tokenizer, prompt, replies, bos=bos)])
+    return np.array(
+        [
+            fake.reward(ids, False)[0]
+            for ids in oracle.input_ids(fake.tokenizer, prompt, replies, bos=bos)
+        ]
+    )
 
 
-@pytest.mark.parametrize(("kind", "engine"), [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")])
-def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(serve, tmp_path, kind, engine):
-    url, fake = serve(tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]), engine=engine)
+@pytest.mark.parametrize(
+    ("kind", "engine"), [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")]
+)
+def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
+    serve, tmp_path, kind, engine
+):
+    url, fake = serve(
+        tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]), engine=engine
+    )
     model = api.load(url + "/v1/")  # as clients of OpenAI name it, and one table is of one server
     assert model.nickname == url.removeprefix("http://").replace(":", "-")
     fake.sent.clear()
-    table = api.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "scores.parquet", progress=False)
+    table = api.score_vocabulary(
+        model, {"greatest": PROMPT}, tmp_path / "scores.parquet", progress=False
+    )
     expected = plain_rewards(fake, PROMPT, table["text"].tolist())
     np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
     assert np.std(expected) > 0.1
-    ends = Counter((tuple(request[0]), tuple(request[-1])) for request in fake.sent).most_common(1)[0][0]
-    inner = [request[1:-1] if (tuple(request[0]), tuple(request[-1])) == ends else request for request in fake.sent]
+    ends = Counter((tuple(request[0]), tuple(request[-1])) for request in fake.sent).most_common(1)[
+        0
+    ][0]
+    inner = [
+        request[1:-1] if (tuple(request[0]), tuple(request[-1])) == ends else request
+        for request in fake.sent
+    ]
     assert sum(map(len, fake.sent)) - sum(map(len, inner)) >= 2  # the probes
     times = Counter(tuple(ids) for request in inner for ids in request)
     assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
     assert max(map(len, fake.sent)) == 100
 
 
-def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(serve, folder, tmp_path, monkeypatch):
+def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(
+    serve, folder, tmp_path, monkeypatch
+):
     monkeypatch.setattr(scoring_engine, "SERVED_PER_SHARD", 100)
     url, fake = serve(folder)
     model, path, answer = api.load(url), tmp_path / "scores.parquet", fake.answer
@@ -136,43 +172,66 @@ def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(s
 
 def test_own_replies_and_a_check_equal_those_of_the_folder(serve, folder, tmp_path):
     url, fake = serve(folder)
-    pd.DataFrame({"prompt": PROMPT, "reply": ["love", "war", "hope"]}).to_csv(tmp_path / "mine.csv", index=False)
+    pd.DataFrame({"prompt": PROMPT, "reply": ["love", "war", "hope"]}).to_csv(
+        tmp_path / "mine.csv", index=False
+    )
     out = tmp_path / "out.csv"
     assert run.main(["score", url, "--replies", str(tmp_path / "mine.csv"), "--out", str(out)]) == 0
     np.testing.assert_allclose(
         pd.read_csv(out)["reward"], plain_rewards(fake, PROMPT, ["love", "war", "hope"]), atol=1e-5
     )
-    served, here = ({row.name: row for row in checking.check(str(name)).rows} for name in (url, folder))
+    served, here = (
+        {row.name: row for row in checking.check(str(name)).rows} for name in (url, folder)
+    )
     assert [served[name].found for name in ("template", "special tokens", "pairs")] == [
         here[name].found for name in ("template", "special tokens", "pairs")
     ]
     assert served["own class"].found.endswith("has them") and served["token ids"].status == "note"
 
 
-@pytest.mark.parametrize(("bos", "line"), [("single", "Equal: "), ("double", "It fed two beginning-of-sequence tok")])
+@pytest.mark.parametrize(
+    ("bos", "line"), [("single", "Equal: "), ("double", "It fed two beginning-of-sequence tok")]
+)
 def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
     url, fake = serve(folder)
-    asked = [(f"Why {word}?", f"{word} is {word}. " * n) for n in (1, 2, 5) for word in ("love", "war", "hope", "pain")]
+    asked = [
+        (f"Why {word}?", f"{word} is {word}. " * n)
+        for n in (1, 2, 5)
+        for word in ("love", "war", "hope", "pain")
+    ]
     rewards = [plain_rewards(fake, prompt, [reply], bos)[0] for prompt, reply in asked]
     file = tmp_path / "rewards.csv"
-    pd.DataFrame([(*texts, reward) for texts, reward in zip(asked, rewards, strict=True)],
-                 columns=["prompt", "reply", "reward"]).to_csv(file, index=False)  # fmt: skip
+    pd.DataFrame(
+        [(*texts, reward) for texts, reward in zip(asked, rewards, strict=True)],
+        columns=["prompt", "reply", "reward"],
+    ).to_csv(file, index=False)
     assert why.explain(url, why.read_rewards(file)).line.startswith(line)
 
 
-@pytest.mark.parametrize(("faults", "message"), [
-    ({"squash": True}, "use_activation"), ({"squash": True, "engine": "sglang"}, "squashed"),
-    ({"labels": 2}, "gives 2 numbers"), ({"models": 2}, "serves 2 models"), ({"template": "llama3"}, "TEMPLATE="),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ({"squash": True}, "use_activation"),
+        ({"squash": True, "engine": "sglang"}, "squashed"),
+        ({"labels": 2}, "gives 2 numbers"),
+        ({"models": 2}, "serves 2 models"),
+        ({"template": "llama3"}, "TEMPLATE="),
+    ],
+)
 def test_a_server_with_other_numbers_or_templates_is_refused(serve, folder, faults, message):
     with pytest.raises(InputError, match=message):
         api.load(serve(folder, **faults)[0])
 
 
-def test_another_tokenizer_is_refused_and_a_template_or_folder_can_be_named(serve, folder, tmp_path):
+def test_another_tokenizer_is_refused_and_a_template_or_folder_can_be_named(
+    serve, folder, tmp_path
+):
     (tmp_path / "llama3.jinja").write_text(tiny.TEMPLATES["llama3"])
     url, fake = serve(folder, template="llama3")
-    assert api.load(url, template=tmp_path / "llama3.jinja").tokenizer.chat_template == tiny.TEMPLATES["llama3"]
+    assert (
+        api.load(url, template=tmp_path / "llama3.jinja").tokenizer.chat_template
+        == tiny.TEMPLATES["llama3"]
+    )
     fake.listed[0]["root"] = "/not/on/this/machine"
     with pytest.raises(InputError, match="TOKENIZER="):
         api.load(url)
@@ -188,9 +247,11 @@ def test_what_needs_weights_says_so_in_one_line(serve, folder):
     model = api.load(url)
     objective = Objective(model, PROMPT, "optimal", range(5, 60), reply_mode="ids")
     for needs_weights in (
-        lambda: objective.gains((7, 8)), lambda: rewards_by_layer(model, PROMPT, ["love"]),
-        lambda: api.load(url, stream=True), lambda: implicit.open_model(url, url),
-    ):  # fmt: skip
+        lambda: objective.gains((7, 8)),
+        lambda: rewards_by_layer(model, PROMPT, ["love"]),
+        lambda: api.load(url, stream=True),
+        lambda: implicit.open_model(url, url),
+    ):
         with pytest.raises(InputError, match="weights|checkpoint|is a server") as error:
             needs_weights()
         assert "\n" not in str(error.value)
@@ -207,7 +268,9 @@ def test_no_server_and_no_model_behind_it_are_one_line(serve, folder):
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not shutil.which("vllm"), reason="vLLM is not installed; benchmarks/served.md says how")
+@pytest.mark.skipif(
+    not shutil.which("vllm"), reason="vLLM is not installed; benchmarks/served.md says how"
+)
 @pytest.mark.parametrize("shape", measured.SHAPES)
 def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
     folder = measured.checkpoint(shape, tmp_path)
@@ -215,14 +278,23 @@ def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
         assert measured.differences(folder, url)["largest difference"] < 1e-4
 
 
-@pytest.mark.parametrize("change, line", [
-    (lambda rows: [row | {"index": str(row["index"])} for row in rows], "its indices are not 0 to n - 1"),
-    (lambda rows: [row | {"index": 0} for row in rows], "its indices are not 0 to n - 1"),
-    (lambda rows: [row | {"index": row["index"] + 1} for row in rows], "its indices are not 0 to n - 1"),
-    (lambda rows: [row | {"probs": [True]} for row in rows], "a reward is no number"),
-    (lambda rows: [row | {"probs": ["high"]} for row in rows], "a reward is no number"),
-    (lambda rows: [row | {"index": True} for row in rows], "its indices are not 0 to n - 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, line",
+    [
+        (
+            lambda rows: [row | {"index": str(row["index"])} for row in rows],
+            "its indices are not 0 to n - 1",
+        ),
+        (lambda rows: [row | {"index": 0} for row in rows], "its indices are not 0 to n - 1"),
+        (
+            lambda rows: [row | {"index": row["index"] + 1} for row in rows],
+            "its indices are not 0 to n - 1",
+        ),
+        (lambda rows: [row | {"probs": [True]} for row in rows], "a reward is no number"),
+        (lambda rows: [row | {"probs": ["high"]} for row in rows], "a reward is no number"),
+        (lambda rows: [row | {"index": True} for row in rows], "its indices are not 0 to n - 1"),
+    ],
+)
 def test_answers_that_are_no_numbers_or_in_no_order_are_refused(tmp_path, serve, change, line):
     address, fake = serve(tiny.make_checkpoint(tmp_path / "model", "linear_llama"))
     model, usual = api.load(address), fake.answer
@@ -257,7 +329,9 @@ def test_a_server_that_turns_large_requests_around_is_noticed(tmp_path, serve):
         answer = usual(route, body)
         if route == "/classify" and len(answer["data"]) > 50:
             numbers = [row["probs"] for row in answer["data"]][::-1]
-            answer["data"] = [row | {"probs": probs} for row, probs in zip(answer["data"], numbers, strict=True)]
+            answer["data"] = [
+                row | {"probs": probs} for row, probs in zip(answer["data"], numbers, strict=True)
+            ]
         return answer
 
     fake.answer = turned

@@ -1,4 +1,6 @@
-"""Chat templates of strangers: on one day, within limits, and as transformers renders them otherwise."""
+"""Chat templates of strangers: on one day, within limits, and as transformers renders them
+otherwise.
+"""
 
 import datetime
 import os
@@ -34,22 +36,33 @@ def refused(template: str, *words: str) -> None:
     assert message.startswith("the chat template of") and message.endswith("give another one")
 
 
-# --- the same text ------------------------------------------------------------------------------------------------
+# --- the same text
+# ------------------------------------------------------------------------------------------------
 
-PLAIN = {name: tiny.make_tokenizer("llama", template=source) for name, source in tiny.TEMPLATES.items()}
+PLAIN = {
+    name: tiny.make_tokenizer("llama", template=source) for name, source in tiny.TEMPLATES.items()
+}
 CONFINED = {name: tokenizer(name) for name in PLAIN}
 
 
 @settings(max_examples=50, deadline=None)
-@given(name=st.sampled_from(sorted(PLAIN)), prompt=st.text(), replies=st.lists(st.text(), min_size=1, max_size=3))
+@given(
+    name=st.sampled_from(sorted(PLAIN)),
+    prompt=st.text(),
+    replies=st.lists(st.text(), min_size=1, max_size=3),
+)
 def test_the_text_is_what_transformers_renders(name, prompt, replies):
-    turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
+    turns = [
+        [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+        for reply in replies
+    ]
     given_ = {"tokenize": False, "date_string": conversations.DATE}
     confined = CONFINED[name].apply_chat_template(turns, **given_)
     assert confined == PLAIN[name].apply_chat_template(turns, **given_)
 
 
-# --- the day ------------------------------------------------------------------------------------------------------
+# --- the day
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_template_is_told_the_same_day():
@@ -61,14 +74,19 @@ def test_every_template_is_told_the_same_day():
 def test_a_template_is_told_the_same_second_in_every_time_zone(monkeypatch):
     monkeypatch.setenv("TZ", "JST-9")
     monkeypatch.setattr(templates, "_children", {})
-    assert render("{{ strftime_now('%s') }}") == f"{templates.DAY.replace(tzinfo=datetime.UTC).timestamp():.0f}"
+    assert (
+        render("{{ strftime_now('%s') }}")
+        == f"{templates.DAY.replace(tzinfo=datetime.UTC).timestamp():.0f}"
+    )
 
 
-# --- limits -------------------------------------------------------------------------------------------------------
+# --- limits
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "template", ["{{ 'a' * 10 ** 10 }}", "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}"]
+    "template",
+    ["{{ 'a' * 10 ** 10 }}", "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}"],
 )
 def test_templates_that_fill_the_memory_are_one_line(template):
     refused(template)
@@ -83,8 +101,8 @@ def test_a_template_that_writes_too_much_is_one_line():
     [
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
         "{{ 7 ** (10 ** 9) }}",
-        LLAMA + "{% if messages[-1]['content'] == 'love' %}{% for i in range(99999) %}{% for j in range(99999) %}"
-        "{% endfor %}{% endfor %}{% endif %}",  # for one reply only
+        LLAMA + "{% if messages[-1]['content'] == 'love' %}{% for i in range(99999) %}{% for j in "
+        "range(99999) %}{% endfor %}{% endfor %}{% endif %}",  # for one reply only
     ],
     ids=["loops", "folded", "one reply"],
 )
@@ -100,7 +118,8 @@ def test_templates_that_run_for_ever_are_ended(monkeypatch, template):
 INTERRUPTED = """
 import signal
 from lib.models import templates
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+# whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 child = templates.running_child()
 child.render("", [], {})  # it has started
 print(child.process.pid, flush=True)
@@ -111,7 +130,11 @@ child.render("{{ 7 ** (10 ** 9) }}", [[]], {})
 def test_ctrl_c_ends_a_template_and_its_child():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     child = int(process.stdout.readline())
     time.sleep(0.5)
@@ -122,42 +145,67 @@ def test_ctrl_c_ends_a_template_and_its_child():
         os.kill(child, 0)
 
 
-# --- chance -------------------------------------------------------------------------------------------------------
+# --- chance
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "expression", ["([1, 2, 3] | random)", "('' if range(10000) | random else 'x')", "lipsum(n=1)"]
 )
 def test_a_template_that_writes_something_else_in_each_process_is_refused(expression):
-    refused(LLAMA.replace("message['content'] | trim", f"message['content'] | trim ~ {expression}"), "fails")
+    refused(
+        LLAMA.replace("message['content'] | trim", f"message['content'] | trim ~ {expression}"),
+        "fails",
+    )
 
 
-@pytest.mark.parametrize("written", ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)", "'a'.upper"])
-@pytest.mark.parametrize("template", ["{{ OBJECT }}", "{{ 'a' if ([OBJECT] | string)[-4] in '02468ace' }}"])
+@pytest.mark.parametrize(
+    "written", ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)", "'a'.upper"]
+)
+@pytest.mark.parametrize(
+    "template", ["{{ OBJECT }}", "{{ 'a' if ([OBJECT] | string)[-4] in '02468ace' }}"]
+)
 def test_not_one_bit_of_an_address_is_written(written, template):
     refused(LLAMA + template.replace("OBJECT", written), "writes an object as text")
 
 
-@pytest.mark.parametrize("written, text", [
-    ("messages | map(attribute='role') | join(' ')", "user assistant"), ("['a', none, 1] | string", "['a', None, 1]"),
-    ("['ab'] | map('upper') | map('reverse') | list", "['BA']"), ("cycler(1, 2).next()", "1"),
-    ("messages[0].items() | list", "[('role', 'user'), ('content', 'Why?')]"), ("'%s' | format(true)", "True"),
-    ("'at 0x7f00beef {}'.format(namespace(a=1).a)", "at 0x7f00beef 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "written, text",
+    [
+        ("messages | map(attribute='role') | join(' ')", "user assistant"),
+        ("['a', none, 1] | string", "['a', None, 1]"),
+        ("['ab'] | map('upper') | map('reverse') | list", "['BA']"),
+        ("cycler(1, 2).next()", "1"),
+        ("messages[0].items() | list", "[('role', 'user'), ('content', 'Why?')]"),
+        ("'%s' | format(true)", "True"),
+        ("'at 0x7f00beef {}'.format(namespace(a=1).a)", "at 0x7f00beef 1"),
+    ],
+)
 def test_data_is_written_whatever_gave_it(written, text):
     assert render("{{ " + written + " }}") == text
 
 
-@pytest.mark.parametrize("source, names", [
-    ("{% if tools %}{{ tools }}{% endif %}{% generation %}{{ effort }}{% endgeneration %}", {"tools", "effort"}),
-    ("{% set kind = kind if kind is defined else 1 %}{% set a = messages[0].b %}{{ a }}{{ loop }}", {"kind"}),
-    ("{% for message in messages %}{{ message.tools }}{% endfor %}{{ 10 ** 10 ** 10 }}", set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "source, names",
+    [
+        (
+            "{% if tools %}{{ tools }}{% endif %}{% generation %}{{ effort }}{% endgeneration %}",
+            {"tools", "effort"},
+        ),
+        (
+            "{% set kind = kind if kind is defined else 1 %}{% set a = messages[0].b %}{{ a }}{{ "
+            "loop }}",
+            {"kind"},
+        ),
+        ("{% for message in messages %}{{ message.tools }}{% endfor %}{{ 10 ** 10 ** 10 }}", set()),
+    ],
+)
 def test_what_a_template_reads_beside_the_conversation_is_known_without_running_it(source, names):
     assert templates.names_read(source) == names
 
 
-# --- one clear line -----------------------------------------------------------------------------------------------
+# --- one clear line
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -179,7 +227,9 @@ def test_whatever_a_template_raises_is_one_line(template, word):
 def test_several_templates_of_which_none_is_the_usual_one_are_one_line():
     several = tiny.make_tokenizer("llama", template="llama3")
     several.chat_template = {"rag": LLAMA, "tool_use": LLAMA}
-    with pytest.raises(InputError, match="the chat template of .* fails .ValueError.*give another one"):
+    with pytest.raises(
+        InputError, match="the chat template of .* fails .ValueError.*give another one"
+    ):
         templates.confine(several).apply_chat_template(TURNS, tokenize=False)
 
 

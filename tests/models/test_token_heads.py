@@ -18,19 +18,36 @@ from lib.search.objective import Objective, allowed_ids
 from lib.search.searches import search
 
 PROMPT, REPLIES = "What is best?", ["love", " hate and war", "hope", "你好"]
-SMALL = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32,
-         "intermediate_size": 64}  # fmt: skip
+SMALL = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+}
 HEADS = {"untied": "yes,no", "capped": "love,Hate"}
 
 
 def saved(folder, name: str):
-    """A language model with an output matrix of its own, or (capped) with the embeddings and a narrow soft cap."""
+    """A language model with an output matrix of its own, or (capped) with the embeddings and a
+    narrow soft cap.
+    """
     config, family, template = {
         "untied": (LlamaConfig(**SMALL), "llama", "llama3"),
-        "capped": (Gemma2Config(**SMALL, head_dim=16, final_logit_softcapping=1.5), "gemma", "gemma"),
+        "capped": (
+            Gemma2Config(**SMALL, head_dim=16, final_logit_softcapping=1.5),
+            "gemma",
+            "gemma",
+        ),
     }[name]
-    return tiny.save_other(folder, config, family, auto=AutoModelForCausalLM, vocabulary=["yes", "no", " maybe"],
-                           template=template)  # fmt: skip
+    return tiny.save_other(
+        folder,
+        config,
+        family,
+        auto=AutoModelForCausalLM,
+        vocabulary=["yes", "no", " maybe"],
+        template=template,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +68,21 @@ def test_rewards_are_logits_of_the_models_own_class(folders, name, stream):
     for head in (HEADS[name], HEADS[name].split(",")[1]):
         model = load(folders[name], device="cpu", head=head, stream=stream)
         rewards = engine.score_replies(model, PROMPT, REPLIES)
-        np.testing.assert_allclose(rewards, expected(folders[name], *head.split(",")), rtol=0, atol=1e-4)
+        np.testing.assert_allclose(
+            rewards, expected(folders[name], *head.split(",")), rtol=0, atol=1e-4
+        )
         assert np.ptp(rewards) > 1e-2 and model.revision.endswith(f" head {head}")
-    assert ("lm_head.weight" in load_file(folders[name] / "model.safetensors")) == (name == "untied")
+    assert ("lm_head.weight" in load_file(folders[name] / "model.safetensors")) == (
+        name == "untied"
+    )
 
 
 def test_a_token_that_begins_with_a_blank_is_found(folders):
     model = load(folders["untied"], device="cpu", head="maybe,no")
     rewards = engine.score_replies(model, PROMPT, REPLIES)
-    np.testing.assert_allclose(rewards, expected(folders["untied"], "Ġmaybe", "no"), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        rewards, expected(folders["untied"], "Ġmaybe", "no"), rtol=0, atol=1e-4
+    )
 
 
 def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders):
@@ -69,20 +92,29 @@ def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders
     ids = oracle.input_ids(model.tokenizer, PROMPT, [reply], reply_mode="ids")[0]
     own = AutoModelForCausalLM.from_pretrained(folders["untied"], dtype=torch.float32).eval()
     embedded = own.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
-    yes, no = own(inputs_embeds=embedded).logits[0, -1, model.tokenizer.convert_tokens_to_ids(["yes", "no"])]
+    yes, no = own(inputs_embeds=embedded).logits[
+        0, -1, model.tokenizer.convert_tokens_to_ids(["yes", "no"])
+    ]
     (yes - no).backward()
     closing = len(objective.closing)
     gradient = embedded.grad[0, -closing - 3 : -closing]  # (3, d)
-    there, here = own.get_input_embeddings().weight[objective.allowed], embedded[0, -closing - 3 : -closing]
+    there, here = (
+        own.get_input_embeddings().weight[objective.allowed],
+        embedded[0, -closing - 3 : -closing],
+    )
     gains = gradient @ there.T - (gradient * here).sum(1, keepdim=True)
     np.testing.assert_allclose(objective.gains(reply), gains.detach(), rtol=0, atol=1e-4)
     found = search(objective, reply, Settings(budget=60, width=16, patience=1))
     assert found.reward > (yes - no).item()
 
 
-@pytest.mark.parametrize("head", ["yes,perhaps", "yes, maybe", "yes,yes", "yes,no,yes", "yes,", "linea", "next_token"])
+@pytest.mark.parametrize(
+    "head", ["yes,perhaps", "yes, maybe", "yes,yes", "yes,no,yes", "yes,", "linea", "next_token"]
+)
 def test_names_that_are_not_one_token_each_are_refused(folders, head):
-    refusal_of(lambda: load(folders["untied"], device="cpu", head=head), f"head '{head}'", "HEAD=yes,no")
+    refusal_of(
+        lambda: load(folders["untied"], device="cpu", head=head), f"head '{head}'", "HEAD=yes,no"
+    )
 
 
 def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
@@ -91,7 +123,11 @@ def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
     tensors = load_file(own / "model.safetensors")
     tensors["lm_head.weight"] = torch.randn(tensors["model.embed_tokens.weight"].shape)
     tiny.write_weights(own, tensors)
-    assert load(own, device="cpu", head="+,-").head_name == "next_token" != load(own, device="cpu").head_name
+    assert (
+        load(own, device="cpu", head="+,-").head_name
+        == "next_token"
+        != load(own, device="cpu").head_name
+    )
     refusal_of(lambda: load(own, device="cpu", head="+,-", label=1), "label 1", "HEAD=+,-")
     config = json.loads((own / "config.json").read_text())
     (own / "config.json").write_text(json.dumps(config | {"logits_scaling": 8.0}))

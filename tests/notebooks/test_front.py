@@ -1,4 +1,6 @@
-"""The front page is what the committed tables give, README has the same words, and both link committed files only."""
+"""The front page is what the committed tables give, README has the same words, and both link
+committed files only.
+"""
 
 import re
 import subprocess
@@ -16,9 +18,17 @@ def test_the_committed_front_page_is_what_the_committed_tables_give():
 
 
 def test_every_link_of_the_front_page_is_a_committed_file():
-    told = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    links = [link for link in LINKS.findall(front.page()) if not link.startswith(("https://arxiv.org/", "data:"))]
-    paths = {(front.FIGURES / link).resolve().relative_to(ROOT.resolve()).as_posix() for link in links}
+    told = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    links = [
+        link
+        for link in LINKS.findall(front.page())
+        if not link.startswith(("https://arxiv.org/", "data:"))
+    ]
+    paths = {
+        (front.FIGURES / link).resolve().relative_to(ROOT.resolve()).as_posix() for link in links
+    }
     assert len(paths) > 20
     assert paths <= set(told.split("\n")), sorted(paths - set(told.split("\n")))
 

@@ -15,15 +15,18 @@ from lib import ROOT
 from lib.notebooks import files
 from lib.notebooks import workers as kernels
 
-pytestmark = pytest.mark.skipif(not kernels.CAN_FORK, reason="here each kernel is a new interpreter")
+pytestmark = pytest.mark.skipif(
+    not kernels.CAN_FORK, reason="here each kernel is a new interpreter"
+)
 LOOK = """
 import multiprocessing, os, sys
 import numpy as np
 before = {name.partition(".")[0] for name in sys.modules}
 from lib.models.hardware import each
 from lib.show import display
-display.record(heavy=sorted(before & {"torch", "seaborn", "statsmodels"}), ours=sorted(before & {"lib", "benchmarks"}),
-               pid=os.getpid(), drawn=np.random.rand(), folder=os.getcwd(), absolute=list(each(abs, [-1, -2], 2)),
+display.record(heavy=sorted(before & {"torch", "seaborn", "statsmodels"}),
+               ours=sorted(before & {"lib", "benchmarks"}), pid=os.getpid(),
+               drawn=np.random.rand(), folder=os.getcwd(), absolute=list(each(abs, [-1, -2], 2)),
                threads=os.environ["OMP_NUM_THREADS"], starts=multiprocessing.get_start_method())
 """
 
@@ -45,21 +48,26 @@ def started(notebook, output):
 
 
 @pytest.mark.usefixtures("kernels")
-def test_each_kernel_is_a_process_of_its_own_that_has_the_heavy_packages_and_none_of_ours(tmp_path, write_notebook):
+def test_each_kernel_is_a_process_of_its_own_that_has_the_heavy_packages_and_none_of_ours(
+    tmp_path, write_notebook
+):
     notebook = write_notebook(tmp_path / "01_look.ipynb", LOOK)
     outputs = [tmp_path / name for name in ("a.ipynb", "b.ipynb")]
     for process, answer in [started(notebook, output) for output in outputs]:
         assert answer.recv() == "done"
         process.join()
     one, two = (recorded(nbformat.read(output, 4)) for output in outputs)
-    assert one["heavy"] == ["seaborn", "statsmodels", "torch"] and one["ours"] == []  # ours may have been edited since
+    # ours may have been edited since
+    assert one["heavy"] == ["seaborn", "statsmodels", "torch"] and one["ours"] == []
     assert one["pid"] != two["pid"] and one["drawn"] != two["drawn"]
     assert (one["folder"], one["absolute"], one["threads"]) == (str(tmp_path), [1, 2], "1")
     assert one["starts"] == multiprocessing.get_start_method()
 
 
 @pytest.mark.usefixtures("kernels")
-def test_a_fork_that_dies_is_seen_and_one_without_a_kernel_ends_with_its_process(tmp_path, write_notebook):
+def test_a_fork_that_dies_is_seen_and_one_without_a_kernel_ends_with_its_process(
+    tmp_path, write_notebook
+):
     dies = write_notebook(tmp_path / "01_dies.ipynb", "import os\nos._exit(3)")
     process, answer = started(dies, tmp_path / "a.ipynb")
     assert answer.recv().startswith("DeadKernelError")

@@ -1,4 +1,5 @@
-"""What a reader of the committed notebooks meets: a question, prose between short cells, an answer, safe outputs.
+"""What a reader of the committed notebooks meets: a question, prose between short cells, an answer,
+safe outputs.
 
 Numbers are for test_notebooks.py; here it is what stands on the page, so nothing is executed.
 """
@@ -44,7 +45,9 @@ def test_one_cell_answers_and_at_most_one_is_the_hero(notebook):
 
 
 def test_code_cells_of_the_main_text_are_read_in_prose(notebook):
-    main = itertools.takewhile(lambda cell: "## The paper's sentences" not in cell.source, notebook.cells[4:])
+    main = itertools.takewhile(
+        lambda cell: "## The paper's sentences" not in cell.source, notebook.cells[4:]
+    )
     assert "c" * (MOST_CODE_CELLS + 1) not in "".join(cell.cell_type[0] for cell in main)
 
 
@@ -56,7 +59,8 @@ def test_after_every_figure_and_printed_table_of_the_paper_there_is_prose(notebo
 
 
 def test_code_cells_are_short(notebook):
-    exempt = [code_of(notebook)[0], *files.with_tag(notebook, "parameters")]  # imports and parameters
+    # imports and parameters
+    exempt = [code_of(notebook)[0], *files.with_tag(notebook, "parameters")]
     for cell in code_of(notebook):
         assert cell in exempt or len(cell.source.splitlines()) <= 15, cell.source
 
@@ -64,8 +68,11 @@ def test_code_cells_are_short(notebook):
 def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):
     assert files.stripped(notebook) == notebook, "run: python -m lib.run notebooks"
     code = code_of(notebook)
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run: python -m lib.run notebooks"
-    assert "PosixPath(" not in nbformat.writes(notebook)  # a cell that ends on a file names a folder of this machine
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), (
+        "run: python -m lib.run notebooks"
+    )
+    # a cell that ends on a file names a folder of this machine
+    assert "PosixPath(" not in nbformat.writes(notebook)
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
 
 
@@ -80,17 +87,25 @@ def test_what_is_shown_is_no_wide_array_and_no_table_of_pandas_own(notebook):
         for output in cell.outputs:
             shown = output.get("data", {})
             plain = shown.get("text/plain", "") if "text/html" not in shown else ""
-            is_wide = plain.startswith("array(") or len(plain) >= WIDEST or re.search(r"^dtype: ", plain, re.MULTILINE)
+            is_wide = (
+                plain.startswith("array(")
+                or len(plain) >= WIDEST
+                or re.search(r"^dtype: ", plain, re.MULTILINE)
+            )
             assert plain.startswith("recorded: ") or not is_wide, cell.source
             assert 'class="dataframe"' not in shown.get("text/html", ""), cell.source
-            assert not re.search(r"\d\.\d{9,}", output.get("text", "")), cell.source  # sixteen digits
+            # sixteen digits
+            assert not re.search(r"\d\.\d{9,}", output.get("text", "")), cell.source
 
 
-# --- offensive words ----------------------------------------------------------------------------------------------
+# --- offensive words
+# ----------------------------------------------------------------------------------------------
 
 
 def in_sight(output: dict) -> str:
-    """What a reader of an output sees without opening anything, where styles and scripts are dropped too."""
+    """What a reader of an output sees without opening anything, where styles and scripts are
+    dropped too.
+    """
     data = {kind: text for kind, text in output.get("data", {}).items() if kind.startswith("text/")}
     page = re.sub(r"(?s)(?<=</summary>).*?</details>", " ", data.pop("text/html", ""))
     said = [*data.values(), output.get("text", ""), *output.get("traceback", [])]
@@ -102,15 +117,23 @@ def offensive_words(text: str) -> set[str]:
 
 
 def test_no_offensive_word_is_shown_in_the_open(notebook):
-    texts = [(i, text) for i, cell in enumerate(notebook.cells)
-             for text in [cell.source, *map(in_sight, cell.get("outputs", []))]]  # fmt: skip
+    texts = [
+        (i, text)
+        for i, cell in enumerate(notebook.cells)
+        for text in [cell.source, *map(in_sight, cell.get("outputs", []))]
+    ]
     found = [(i, sorted(map(len, words))) for i, text in texts if (words := offensive_words(text))]
     assert found == []  # cells, and how long the words are
 
 
 def test_a_word_in_the_open_is_found_and_a_folded_one_is_not():
-    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
+    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index(
+        "token_id"
+    )
     frame = pd.DataFrame({"token": [table.loc[231158, "decoded"], "love"]})
     open_, folded = (table_html(frame, ["token"], blur=blur) for blur in (False, True))
-    shown = [in_sight({"data": {"text/html": one.html, "text/plain": one.text}}) for one in (open_, folded)]
+    shown = [
+        in_sight({"data": {"text/html": one.html, "text/plain": one.text}})
+        for one in (open_, folded)
+    ]
     assert [len(offensive_words(text)) for text in shown] == [1, 0] and "love" in shown[1]

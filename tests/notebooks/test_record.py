@@ -1,4 +1,6 @@
-"""The record of runs: whatever stands in its file, what is read are results, and a line says when it is none."""
+"""The record of runs: whatever stands in its file, what is read are results, and a line says
+when it is none.
+"""
 
 import json
 from dataclasses import asdict
@@ -10,9 +12,15 @@ from hypothesis import strategies as st
 from lib.notebooks.jobs import Result, keep_results, read_results, state_of
 from lib.tables.collection import OWN
 
-SIMPLE = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8"))
-JSON = st.recursive(SIMPLE, lambda inside: st.lists(inside) | st.dictionaries(st.text(max_size=5), inside))
-RESULTS = st.dictionaries(st.sampled_from(["status", "seconds", "cause", "key", "wrote", "more"]), JSON)
+SIMPLE = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8"))
+)
+JSON = st.recursive(
+    SIMPLE, lambda inside: st.lists(inside) | st.dictionaries(st.text(max_size=5), inside)
+)
+RESULTS = st.dictionaries(
+    st.sampled_from(["status", "seconds", "cause", "key", "wrote", "more"]), JSON
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +36,9 @@ def state(tmp_path_factory):
 def test_whatever_the_file_holds_what_is_read_are_results(state, record):
     state.write_text(json.dumps(record))
     for result in read_results(OWN).values():
-        assert 0 <= result.seconds < 1e8 and isinstance(result.key + result.status + result.cause, str)
+        assert 0 <= result.seconds < 1e8 and isinstance(
+            result.key + result.status + result.cause, str
+        )
         assert all(not name.startswith("/") and ".." not in name for name in result.wrote)
         json.dumps(asdict(result))
 
@@ -41,7 +51,10 @@ OUTSIDE = b'{"a": {"status": "run", "wrote": ["../../x"]}}'
 def test_a_wrong_record_is_told_and_everything_runs_again(state, capsys, content):
     state.write_bytes(content)
     assert read_results(OWN) == {}
-    assert "state.json is no record of runs, so every notebook of 'mine' runs again" in capsys.readouterr().out
+    assert (
+        "state.json is no record of runs, so every notebook of 'mine' runs again"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_record_is_read_as_it_was_kept(state, capsys):

@@ -1,4 +1,6 @@
-"""The runner: the right notebooks for the right models, only what changed, and one line for whatever goes wrong."""
+"""The runner: the right notebooks for the right models, only what changed, and one line for
+whatever goes wrong.
+"""
 
 import json
 import os
@@ -39,9 +41,11 @@ if name == "broken":
     raise InputError("the weights are broken; download them again")
 texts = [f"word{i}" for i in range(9)] + ["<script>"]
 table = pd.DataFrame({"token_id": np.arange(10, dtype=np.int32), "token": texts, "text": texts,
-                      "reply_ids": [[i] for i in range(10)], "input_group": np.arange(10, dtype=np.int32),
+                      "reply_ids": [[i] for i in range(10)],
+                      "input_group": np.arange(10, dtype=np.int32),
                       "greatest": np.arange(10, dtype=np.float32)})
-scores.write(table, scores.path_of(Collection(collection), name), {"prompts": {"greatest": "What is best?"}})
+about = {"prompts": {"greatest": "What is best?"}}
+scores.write(table, scores.path_of(Collection(collection), name), about)
 """
 COMPARE = """
 from lib import ROOT
@@ -60,7 +64,9 @@ display.record(models=len(tables))
 
 @pytest.fixture
 def project(tmp_path, place_project_in, write_notebook):
-    """A project folder of its own, with three small notebooks and three folders to stand for reward models."""
+    """A project folder of its own, with three small notebooks and three folders to stand for
+    reward models.
+    """
     shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "data").mkdir()
     shutil.copy(ROOT / "data" / "reward_models.csv", tmp_path / "data")
@@ -77,48 +83,65 @@ def project(tmp_path, place_project_in, write_notebook):
 
 @pytest.fixture
 def executed(project, executing_in_forks):
-    """Executes notebooks without kernels, which is quick; says what was executed since it was last asked, sorted."""
+    """Executes notebooks without kernels, which is quick; says what was executed since it was
+    last asked, sorted.
+    """
     return lambda: sorted(executing_in_forks())
 
 
 def reproduce(project, *models, collection=None):
-    return runs.reproduce([str(project / name) for name in models], collection, project / "notebooks")
+    return runs.reproduce(
+        [str(project / name) for name in models], collection, project / "notebooks"
+    )
 
 
-# --- notebooks ----------------------------------------------------------------------------------------------------
+# --- notebooks
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_opening_gives_title_and_question(tmp_path):
-    text = "# Framing effects\n\n*Section 3.* **The question:** do words\nof praise `spread` more? We will see. Or not?"
+    text = (
+        "# Framing effects\n\n*Section 3.* **The question:** do words\nof praise `spread` more? "
+        "We will see. Or not?"
+    )
     path = tmp_path / "a.ipynb"
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(text)]), path)
     assert opening(path) == ("Framing effects", "do words of praise `spread` more?")
-    asked = "# A title\n\n*Who asks?* Not this: **One, i.e. this, and\nthis: yes?** or **this?** We will."
+    asked = (
+        "# A title\n\n*Who asks?* Not this: **One, i.e. this, and\nthis: yes?** or **this?** "
+        "We will."
+    )
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(asked)]), path)
-    assert opening(path) == ("A title", "One, i.e. this, and this: yes?")  # the first that is asked in bold
+    # the first that is asked in bold
+    assert opening(path) == ("A title", "One, i.e. this, and this: yes?")
     nbformat.write(v4.new_notebook(), path)
     assert opening(path) == ("a", "")
 
 
-# --- models and jobs ----------------------------------------------------------------------------------------------
+# --- models and jobs
+# ----------------------------------------------------------------------------------------------
 
 
 def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
     (tmp_path / "my-model").mkdir()
     monkeypatch.chdir(tmp_path)
-    found = find_models(["R-Gem-2B", "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft", "somebody/else", "my-model"])
+    found = find_models(
+        ["R-Gem-2B", "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft", "somebody/else", "my-model"]
+    )
     assert found == {
         "R-Gem-2B": "R-Gem-2B",
         "R-Lla-3B": "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft",
         "else": "somebody/else",
-        "my-model": str(tmp_path / "my-model"),  # whole, because notebooks run in a folder of their own
+        # whole, because notebooks run in a folder of their own
+        "my-model": str(tmp_path / "my-model"),
     }
 
 
 def test_unknown_and_ambiguous_models_are_refused():
     with pytest.raises(InputError, match="'R-Gem-2C' .did you mean 'R-Gem-2B'"):
         find_models(["R-Gem-2C"])
-    with pytest.raises(InputError, match="unknown reward model 'nowhere'; give"):  # which is near to none
+    # which is near to none
+    with pytest.raises(InputError, match="unknown reward model 'nowhere'; give"):
         find_models(["nowhere"])
     with pytest.raises(InputError, match="two models are called same"):
         find_models(["one/same", "two/same"])
@@ -127,7 +150,12 @@ def test_unknown_and_ambiguous_models_are_refused():
 def test_what_waits_for_what(project, write_notebook):
     """As the notebooks declare it: by number, for the same model or for all."""
     folder = project / "notebooks"
-    write_notebook(folder / "07_search.ipynb", "1", parameters='collection = "x"\nmodel = "x"', models=["a", "c"])
+    write_notebook(
+        folder / "07_search.ipynb",
+        "1",
+        parameters='collection = "x"\nmodel = "x"',
+        models=["a", "c"],
+    )
     write_notebook(folder / "11_policies.ipynb", "1", needs=["00", "02"])
     write_notebook(folder / "12_scorecard.ipynb", "1", needs=["01", "02", "07", "11"], after=[])
     jobs = plan(folder, EMBEDDED, {"a": "a", "b": "b"}, requested=False)
@@ -142,7 +170,8 @@ def test_what_waits_for_what(project, write_notebook):
         "12_scorecard": ((*scored, "02_compare", "07_search-a", "11_policies"), ()),
     }
     assert [job.name for job in jobs if job.alone] == ["00_train"]
-    asked = plan(folder, EMBEDDED, {"a": "a", "b": "b"})  # by name: then every one of them is searched
+    # by name: then every one of them is searched
+    asked = plan(folder, EMBEDDED, {"a": "a", "b": "b"})
     assert [job.model for job in asked if job.number == "07"] == ["a", "b"]
     mine = plan(folder, OWN, {"a": "a"})  # two large models at once might not fit into memory
     assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
@@ -164,7 +193,9 @@ def test_which_job_is_next():
 @pytest.mark.parametrize("early", EARLY)
 def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(project, early):
     training = Job(Path("00_x.ipynb"), EMBEDDED, "", {}, alone=True, declared=Declared(trains=True))
-    one, other = (Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",)) for name in (early, "B-Gem-64"))
+    one, other = (
+        Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",)) for name in (early, "B-Gem-64")
+    )
     report = project / "data" / "models" / early / "training.json"
     running = [Running(training, None, None)]
     assert next_job([other, one], running, [], 2) is None  # it is not there yet
@@ -177,7 +208,8 @@ def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(pro
     assert next_job([other], [*running, Running(one, None, None)], [], 3) is None  # one at a time
 
 
-# --- reproduce ----------------------------------------------------------------------------------------------------
+# --- reproduce
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
@@ -199,14 +231,25 @@ def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
 
 
 def test_the_summary_hides_offensive_tokens_and_ranks_no_equal_rewards(project, score_table):
-    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
+    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index(
+        "token_id"
+    )
     slur = table.loc[231158, "decoded"]
     texts = ["good", "fair", "\x1b[31m" + slur, "dull", "bad", slur]
-    scores.write(score_table(texts, best=[5, 4, 6, 2, 1, 0]), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
+    scores.write(
+        score_table(texts, best=[5, 4, 6, 2, 1, 0]),
+        scores.path_of(OWN, "a"),
+        {"prompts": {"best": "What?"}},
+    )
     told = "\n".join(terminal.score_lines(OWN, ["a"]))
     assert "▒▒▒⟨11⟩, good, fair" in told and "▒▒▒⟨6⟩, bad, dull" in told and slur not in told
-    scores.write(score_table(texts, best=[2] * 6), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
-    assert "equal" in terminal.score_lines(OWN, ["a"])[-1] and "good" not in terminal.score_lines(OWN, ["a"])[-1]
+    scores.write(
+        score_table(texts, best=[2] * 6), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}}
+    )
+    assert (
+        "equal" in terminal.score_lines(OWN, ["a"])[-1]
+        and "good" not in terminal.score_lines(OWN, ["a"])[-1]
+    )
 
 
 def change(path: Path, line: str) -> None:
@@ -235,8 +278,13 @@ def test_what_is_unchanged_is_not_run_again(project, executed, monkeypatch):
     assert again() == ["01_score-tiny-b"]
     (project / "figures/mine/01_score-tiny-b.html").unlink()  # a page is gone
     assert again() == ["01_score-tiny-b"]
-    scores.write(scores.read(table).assign(greatest=scores.read(table)["greatest"] + 1), table, {"prompts": {}})
-    assert again() == ["01_score-tiny-a"]  # scored again, which gives back the table that 02 has read
+    scores.write(
+        scores.read(table).assign(greatest=scores.read(table)["greatest"] + 1),
+        table,
+        {"prompts": {}},
+    )
+    # scored again, which gives back the table that 02 has read
+    assert again() == ["01_score-tiny-a"]
     scores.write(scores.read(table), project / "data/scores/mine/other.parquet", {})
     assert again() == ["02_compare"]  # the collection has one more
     kept = project / "figures/published/words/03_moments.csv"
@@ -281,7 +329,9 @@ def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypat
             raise InputError("the disk is full: mend it")
 
     monkeypatch.setattr(files, "execute", on_a_full_disk)
-    monkeypatch.setattr(pages, "write_page", lambda executed, page, title: nbformat.read(executed, 4))
+    monkeypatch.setattr(
+        pages, "write_page", lambda executed, page, title: nbformat.read(executed, 4)
+    )
     assert reproduce(project, "tiny-a", "tiny-b") == 1
     told = capsys.readouterr().out
     assert "01_score-tiny-b: failed: the disk is full: mend it" in told and "NotJSON" not in told
@@ -312,7 +362,9 @@ def test_other_models_do_not_go_into_the_embedded_collection(tmp_path):
     namesake.mkdir()
     for foreign in (str(namesake), "somebody/A-Gem-96", "R-Gem-2B"):
         assert study_of(find_models([foreign])) == OWN
-        with pytest.raises(InputError, match="'embedded' holds models with planted values, and .*COLLECTION=mine"):
+        with pytest.raises(
+            InputError, match="'embedded' holds models with planted values, and .*COLLECTION=mine"
+        ):
             study_of(find_models([foreign, "A-Lla-64"]), "embedded")
     ships = {"A-Gem-96": str(ROOT / "data" / "models" / "A-Gem-96")}
     assert study_of(ships, "embedded") == study_of(ships) == EMBEDDED
@@ -321,7 +373,9 @@ def test_other_models_do_not_go_into_the_embedded_collection(tmp_path):
 
 def test_a_process_that_dies_is_a_failed_job(project, executed, write_notebook, capsys):
     parameters = 'collection = "x"\nmodel = "x"'
-    write_notebook(project / "notebooks" / "01_score.ipynb", "import os\nos._exit(3)", parameters=parameters)
+    write_notebook(
+        project / "notebooks" / "01_score.ipynb", "import os\nos._exit(3)", parameters=parameters
+    )
     assert reproduce(project, "tiny-a") == 2  # and 02_compare has no scores
     cause = "its process ended with code 3, perhaps for want of memory"
     assert f"01_score-tiny-a: failed: {cause}" in capsys.readouterr().out
@@ -337,18 +391,23 @@ list(each(wait, [ROOT / "first", ROOT / "second"], 2))
 
 
 def test_a_run_that_is_terminated_leaves_no_process_behind(project, write_notebook, kernels):
-    """The kernel, the processes that train in it, and whatever starts processes; what is done is kept.
+    """The kernel, the processes that train in it, and whatever starts processes; what is done is
+    kept.
 
-    Through the command line, as `make reproduce` is stopped: SIGTERM is what Ctrl-C does too. See also the drills.
+    Through the command line, as `make reproduce` is stopped: SIGTERM is what Ctrl-C does too. See
+    also the drills.
     """
     (project / "waiting.py").write_text(WAIT)
     write_notebook(project / "notebooks" / "02_compare.ipynb", IN_TWO_PROCESSES)
     command = [sys.executable, "-m", "lib.run", "reproduce", "--models", str(project / "tiny-a")]
-    process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     both = [project / "first", project / "second"]
     assert eventually(lambda: all(path.is_file() for path in both) or process.poll() is not None)
     started = psutil.Process(process.pid).children(recursive=True)
-    assert len(started) >= 5  # the server of processes, the notebook's, its kernel, and two that the kernel started
+    # the server of processes, the notebook's, its kernel, and two that the kernel started
+    assert len(started) >= 5
     process.terminate()
     told = process.communicate(timeout=30)[1]
     _, left = psutil.wait_procs(started, timeout=30)
@@ -358,7 +417,8 @@ def test_a_run_that_is_terminated_leaves_no_process_behind(project, write_notebo
     record = json.loads((project / "data/cache/runs/mine/state.json").read_text())
     assert list(record) == ["01_score-tiny-a"]
     assert process.returncode == 130
-    assert told.endswith("\ninterrupted; the same command goes on from here\n")  # a kernel may say its own before
+    # a kernel may say its own before
+    assert told.endswith("\ninterrupted; the same command goes on from here\n")
 
 
 def eventually(condition, seconds: float = 300):
@@ -369,7 +429,8 @@ def eventually(condition, seconds: float = 300):
     return holds
 
 
-# --- committed notebooks ------------------------------------------------------------------------------------------
+# --- committed notebooks
+# ------------------------------------------------------------------------------------------
 
 
 def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, capsys, kernels):
@@ -388,7 +449,9 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
     assert [cell.metadata for cell in after.cells] == [{}, {"tags": ["parameters"]}, {}]
     assert after.metadata == {**KERNEL, "language_info": {"name": "python"}, "run": {}}
-    assert [output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs] == ["embedded\n", "2"]
+    assert [
+        output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs
+    ] == ["embedded\n", "2"]
     once = good.read_bytes()
     with pytest.raises(InputError, match="no notebook starts with '99'; there are 01, 02$"):
         runs.refresh(["01", "99"], folder)
@@ -407,15 +470,20 @@ def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anythin
     assert runs.refresh(["02"], project / "notebooks") == 0
     assert executed() == []  # nothing was executed again
     kept = nbformat.read(first, 4)
-    assert "injected-parameters" not in [tag for cell in kept.cells for tag in cell.metadata.get("tags", [])]
+    assert "injected-parameters" not in [
+        tag for cell in kept.cells for tag in cell.metadata.get("tags", [])
+    ]
     kept.cells[-1].source += "\n2"
     nbformat.write(kept, first)
     assert runs.refresh(["02"], project / "notebooks") == 0
     assert executed() == ["02_compare"]
-    assert "00_train" in (project / "figures/embedded/index.html").read_text()  # still about all notebooks
+    # still about all notebooks
+    assert "00_train" in (project / "figures/embedded/index.html").read_text()
 
 
-def test_exercises_are_refreshed_beside_the_notebook_of_their_name(project, executed, write_notebook):
+def test_exercises_are_refreshed_beside_the_notebook_of_their_name(
+    project, executed, write_notebook
+):
     path = write_notebook(project / "notebooks" / "exercises" / "02_compare.ipynb", "1")
     assert runs.refresh(["exercises/02"], project / "notebooks") == 0
     assert executed() == ["exercises-02_compare"] and runs.refresh([], project / "notebooks") == 2
@@ -426,7 +494,9 @@ def test_exercises_are_refreshed_beside_the_notebook_of_their_name(project, exec
 def test_a_notebook_is_committed_without_injected_parameters(tmp_path, write_notebook):
     path = write_notebook(tmp_path / "02_a.ipynb", "1")
     executed = nbformat.read(path, 4)
-    injected = v4.new_code_cell('# Parameters\ncollection = "a"', metadata={"tags": ["injected-parameters"]})
+    injected = v4.new_code_cell(
+        '# Parameters\ncollection = "a"', metadata={"tags": ["injected-parameters"]}
+    )
     executed.cells.insert(2, injected)
     nbformat.write(executed, tmp_path / "executed.ipynb")
     files.commit(tmp_path / "executed.ipynb", path)
@@ -434,7 +504,8 @@ def test_a_notebook_is_committed_without_injected_parameters(tmp_path, write_not
     assert tags == ["parameters"]
 
 
-# --- command line -------------------------------------------------------------------------------------------------
+# --- command line
+# -------------------------------------------------------------------------------------------------
 
 
 def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
@@ -454,10 +525,14 @@ def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
     monkeypatch.setattr(runs, "reproduce", raising(ValueError("a mistake")))
     assert run.main(["reproduce"]) == 1
     assert "Traceback" in capsys.readouterr().err
-    monkeypatch.setattr(runs, "reproduce", raising(ModuleNotFoundError("No module named 'torch'", name="torch")))
+    monkeypatch.setattr(
+        runs, "reproduce", raising(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    )
     assert run.main(["reproduce"]) == 2  # as in the light installation
     assert capsys.readouterr().err.startswith("error: torch is not installed; run: ")
-    monkeypatch.setattr(runs, "reproduce", raising(ModuleNotFoundError("No module named 'lib.x'", name="lib.x")))
+    monkeypatch.setattr(
+        runs, "reproduce", raising(ModuleNotFoundError("No module named 'lib.x'", name="lib.x"))
+    )
     assert run.main(["reproduce"]) == 1
     assert "Traceback" in capsys.readouterr().err
     monkeypatch.setattr(runs, "reproduce", raising(KeyboardInterrupt()))
@@ -476,10 +551,21 @@ def test_causes_are_one_line():
 def test_a_command_loads_only_what_it_needs(checkpoint):
     code = f"import sys, lib.run\nlib.run.main(['check', {str(checkpoint('linear_llama'))!r}])\n"
     code += "from lib.notebooks import runs\nimport lib.models.language_models\nprint(*sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     loaded = set(told.splitlines()[-1].split())
     assert {"lib.scoring.engine", "torch"} <= loaded  # they were really imported
-    assert not loaded & {"matplotlib", "seaborn", "statsmodels", "sklearn", "pingouin", "papermill", "nbconvert", "ray"}
+    assert not loaded & {
+        "matplotlib",
+        "seaborn",
+        "statsmodels",
+        "sklearn",
+        "pingouin",
+        "papermill",
+        "nbconvert",
+        "ray",
+    }
 
 
 @pytest.mark.parametrize("command", [("score", "A-Gem-96"), ("reproduce",)])
@@ -489,44 +575,72 @@ def test_where_ray_is_not_installed_one_line_names_the_extra(monkeypatch, capsys
         monkeypatch.delitem(sys.modules, name)
     assert run.main([*command, "--on", "auto"]) == 2
     [told] = capsys.readouterr().err.splitlines()
-    assert told.startswith("error: ON= needs Ray, which is not installed; run: ") and "'.[cluster]'" in told
+    assert (
+        told.startswith("error: ON= needs Ray, which is not installed; run: ")
+        and "'.[cluster]'" in told
+    )
 
 
 def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):
     listing.figure("3c")
     shown = capsys.readouterr().out
-    assert shown.startswith("Figure 3C: notebook 04_framing_effects") and "04_slopes_by_sign.png: " in shown
+    assert (
+        shown.startswith("Figure 3C: notebook 04_framing_effects")
+        and "04_slopes_by_sign.png: " in shown
+    )
     listing.figure("table a6")
     assert capsys.readouterr().out.startswith("Table A6: notebook 02_optimal_and_pessimal_tokens")
     with pytest.raises(InputError, match="no '9Z' that is listed; there are: Figure 1, "):
         listing.figure("9Z")
 
 
-# --- the real small model in a first run --------------------------------------------------------------------------
+# --- the real small model in a first run
+# --------------------------------------------------------------------------
 
 
 def test_a_first_run_adds_the_real_model_to_notebooks_that_declare_it(project, write_notebook):
-    folder, parameters = project / "notebooks", 'collection = "embedded"\nmodel = "tiny-a"\ntokens = 0'
-    write_notebook(folder / "01_score.ipynb", SCORE, parameters=parameters, first_run={"tokens": 40})
+    folder, parameters = (
+        project / "notebooks",
+        'collection = "embedded"\nmodel = "tiny-a"\ntokens = 0',
+    )
+    write_notebook(
+        folder / "01_score.ipynb", SCORE, parameters=parameters, first_run={"tokens": 40}
+    )
     jobs = plan(folder, EMBEDDED, {"tiny-a": "tiny-a"})
     assert first_run_jobs(folder, jobs) == []  # its language model could not be fetched
     (project / "data" / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
     [job] = first_run_jobs(folder, jobs)
     assert job.parameters == {"model": "V-Smol-135M", "collection": FIRST_RUN.name, "tokens": 40}
-    assert job.needs == ("00_train",) and job.name == "01_score-V-Smol-135M" and job.collection == FIRST_RUN
-    write_notebook(folder / "08_search.ipynb", "1", parameters=parameters, first_run={}, needs=["00", "01"])
+    assert (
+        job.needs == ("00_train",)
+        and job.name == "01_score-V-Smol-135M"
+        and job.collection == FIRST_RUN
+    )
+    write_notebook(
+        folder / "08_search.ipynb", "1", parameters=parameters, first_run={}, needs=["00", "01"]
+    )
     assert first_run_jobs(folder, jobs)[1].needs == ("00_train", job.name)
 
 
-def test_the_page_is_there_as_soon_as_a_running_notebook_has_an_answer(project, write_notebook, monkeypatch):
+def test_the_page_is_there_as_soon_as_a_running_notebook_has_an_answer(
+    project, write_notebook, monkeypatch
+):
     page, seen = EMBEDDED.figures / "index.html", []
     shutil.copy(ROOT / "data" / "offensive.txt", project / "data")
-    cells = ('from lib.show import display\ndisplay.answer("rivers above phones")', "import time\ntime.sleep(4)")
+    cells = (
+        'from lib.show import display\ndisplay.answer("rivers above phones")',
+        "import time\ntime.sleep(4)",
+    )
     write_notebook(project / "notebooks" / "00_train.ipynb", *cells, needs=[], after=[], reads=[])
     write_notebook(project / "notebooks" / "02_compare.ipynb", "1", reads=[])
     show = runs.Progress.show
     monkeypatch.setattr(
-        runs.Progress, "show", lambda self, running: (show(self, running), seen.append(page.read_text()))
+        runs.Progress,
+        "show",
+        lambda self, running: (show(self, running), seen.append(page.read_text())),
     )
-    run_all(EMBEDDED, [job for job in plan(project / "notebooks", EMBEDDED) if job.number in ("00", "02")])
+    run_all(
+        EMBEDDED,
+        [job for job in plan(project / "notebooks", EMBEDDED) if job.number in ("00", "02")],
+    )
     assert "rivers above phones" in seen[0] and "This run goes on." in seen[0]

@@ -1,4 +1,6 @@
-"""A language model trained on planted preferences: planted values come back from its implicit reward."""
+"""A language model trained on planted preferences: planted values come back from its implicit
+reward.
+"""
 
 import json
 
@@ -15,12 +17,15 @@ from lib.planted import bases, language_models, planting, reading, recovery, tra
 from lib.scoring import implicit
 from lib.tables.prompts import read_prompts
 
-NICKNAME, REFERENCE, RATERS = "DPO-Gem", "LM-Gem-it", "A-Gem-96"  # the model, what it starts from, and whose profile
+# the model, what it starts from, and whose profile
+NICKNAME, REFERENCE, RATERS = "DPO-Gem", "LM-Gem-it", "A-Gem-96"
 PAIRS, RATE, STEPS = 1024, 2e-3, 120
 
 
 def one_token_words(model: implicit.ImplicitRewardModel) -> tuple[list[str], torch.Tensor]:
-    """Return the words that the model reads as one token after a prompt, and their token ids, (words,)."""
+    """Return the words that the model reads as one token after a prompt, and their token ids,
+    (words,).
+    """
     words = reading.vocabulary_words(model.tokenizer)
     inputs = model.inputs_for(planting.GREATEST, words)
     read = {word: inputs.reply_ids[group] for word, group in zip(words, inputs.group, strict=True)}
@@ -28,22 +33,39 @@ def one_token_words(model: implicit.ImplicitRewardModel) -> tuple[list[str], tor
     return list(token_ids), torch.tensor(list(token_ids.values()))
 
 
-def rewards_of(model: implicit.ImplicitRewardModel, token_ids: torch.Tensor, inputs) -> torch.Tensor:
-    """Return the implicit reward of each token id after a prompt, (token_ids,); gradients reach the policy."""
+def rewards_of(
+    model: implicit.ImplicitRewardModel, token_ids: torch.Tensor, inputs
+) -> torch.Tensor:
+    """Return the implicit reward of each token id after a prompt, (token_ids,); gradients reach
+    the policy.
+    """
     ids = torch.tensor([inputs.conversation.prefix_ids])
-    after, before = (each.model(input_ids=ids, logits_to_keep=1).logits[0, -1].log_softmax(-1)[token_ids]
-                     for each in (model.policy, model.reference))  # fmt: skip
+    after, before = (
+        each.model(input_ids=ids, logits_to_keep=1).logits[0, -1].log_softmax(-1)[token_ids]
+        for each in (model.policy, model.reference)
+    )
     return model.beta * (after - before.detach())
 
 
 def train(reference: str) -> implicit.ImplicitRewardModel:
-    """Return a policy that was trained on planted preferences directly (DPO), as an implicit reward model."""
-    rng, model = np.random.default_rng(0), implicit.load(reference, reference, end=False, untrained=True)
+    """Return a policy that was trained on planted preferences directly (DPO), as an implicit
+    reward model.
+    """
+    rng, model = (
+        np.random.default_rng(0),
+        implicit.load(reference, reference, end=False, untrained=True),
+    )
     words, token_ids = one_token_words(model)
     values = planting.word_values(words)
     shown = np.flatnonzero(~values["word"].map(planting.is_held_out).to_numpy())
-    utility = {sign: planting.planted_utility(planting.profile(RATERS), values, sign)[shown] for sign in (1, -1)}
-    prompts = [(sign, model.inputs_for(prompt, ["love"])) for prompt, sign in planting.training_prompts().items()]
+    utility = {
+        sign: planting.planted_utility(planting.profile(RATERS), values, sign)[shown]
+        for sign in (1, -1)
+    }
+    prompts = [
+        (sign, model.inputs_for(prompt, ["love"]))
+        for prompt, sign in planting.training_prompts().items()
+    ]
 
     def loss_at(step: int) -> torch.Tensor:
         sign, asked = prompts[rng.integers(len(prompts))]
@@ -52,13 +74,17 @@ def train(reference: str) -> implicit.ImplicitRewardModel:
         return planting.preference_loss(rewards[preferred], rewards[rejected])
 
     with one_thread():
-        training.fit([{"params": list(model.policy.model.parameters()), "lr": RATE}], loss_at, STEPS)
+        training.fit(
+            [{"params": list(model.policy.model.parameters()), "lr": RATE}], loss_at, STEPS
+        )
     return model
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of a reference that has read nothing, and of the model trained from it; and that model."""
+    """The folder of a reference that has read nothing, and of the model trained from it; and
+    that model.
+    """
     folder = tmp_path_factory.mktemp("models")
     tokenizer, untrained = language_models.new_model("gem")
     tokenizer.chat_template = bases.template(language_models.TEMPLATES["gem"]).read_text()
@@ -77,24 +103,33 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
     with torch.no_grad():
         for name, prompt in read_prompts("greatest,worst").items():
             table[name] = rewards_of(model, token_ids, model.inputs_for(prompt, ["love"])).numpy()
-    values = recovery.recover(table, planting.profile(RATERS)).drop(index=["skew", "gap"], level="value")
+    values = recovery.recover(table, planting.profile(RATERS)).drop(
+        index=["skew", "gap"], level="value"
+    )
     assert (np.sign(values["recovered"]) == np.sign(values["planted"])).all()
     assert (values["recovered"] > 0.2 * values["planted"]).all()
 
 
-def test_check_and_card_take_a_language_model_over_its_reference(folder, monkeypatch, tmp_path, capsys):
+def test_check_and_card_take_a_language_model_over_its_reference(
+    folder, monkeypatch, tmp_path, capsys
+):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     every, words, items = conversations.vocabulary, measures.words()[::3], measures.items()[::30]
     monkeypatch.setattr(conversations, "vocabulary", lambda *which: every(*which).tail(300))
     monkeypatch.setattr(measures, "words", lambda: words)
     monkeypatch.setattr(measures, "items", lambda: items)
     # Few longer replies, since each token costs two whole vocabularies of logits
-    for name, few in {"REPEATS": (0, 1), "PLACES": ("behind",), "STYLES": {"emoji": ("😀",)}}.items():
+    for name, few in {
+        "REPEATS": (0, 1),
+        "PLACES": ("behind",),
+        "STYLES": {"emoji": ("😀",)},
+    }.items():
         monkeypatch.setattr(exploits, name, few)
     policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
     run.main(["check", policy, "--reference", reference, "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}  # it learned single words
+    # it learned single words
+    assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}
     assert len(rows["pairs"]["numbers"]["margins"]) == 12
     assert run.main(["card", policy, "--reference", reference, "--collection", "trial"]) == 0
     numbers = json.loads(next((tmp_path / "figures" / "trial").glob("card-*.json")).read_text())

@@ -1,4 +1,6 @@
-"""The bases of the embedded models as shipped: tokenizers, templates and embedding tables; changed files."""
+"""The bases of the embedded models as shipped: tokenizers, templates and embedding tables;
+changed files.
+"""
 
 import shutil
 
@@ -11,7 +13,10 @@ from lib.planted import bases, planting, reward_models
 
 @pytest.mark.parametrize("base", ["gem", "lla"])
 def test_planted_words_are_single_tokens_with_and_without_a_blank(base):
-    tokenizer, words = AutoTokenizer.from_pretrained(planting.SHIPPED / base), planting.word_kinds().index
+    tokenizer, words = (
+        AutoTokenizer.from_pretrained(planting.SHIPPED / base),
+        planting.word_kinds().index,
+    )
     encoded = tokenizer([*words, *(" " + words)], add_special_tokens=False)["input_ids"]
     assert {len(ids) for ids in encoded} == {1}
 
@@ -34,7 +39,10 @@ def test_templates_render_as_the_real_families_do():
     assert render("C-Gem-64") == gem
     assert render("C-Lla-64") == bos + user + reply
     assert render("B-Lla-96") == bos + system.format("26 Jul 2024") + user + reply
-    assert render("B-Lla-96", date_string="1 Jan 2030") == bos + system.format("1 Jan 2030") + user + reply
+    assert (
+        render("B-Lla-96", date_string="1 Jan 2030")
+        == bos + system.format("1 Jan 2030") + user + reply
+    )
 
 
 def test_changed_and_missing_files_and_unknown_bases_are_refused(tmp_path, monkeypatch):

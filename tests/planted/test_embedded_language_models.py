@@ -1,4 +1,6 @@
-"""Small language models: their text, examples by hand, short trainings, the unigram baseline, saving and skipping."""
+"""Small language models: their text, examples by hand, short trainings, the unigram baseline,
+saving and skipping.
+"""
 
 import numpy as np
 import pytest
@@ -34,14 +36,19 @@ def test_documentation_is_sentences_of_words_and_none_is_there_twice():
     known = small_language_models.documentation()
     sentences = [sentence for _, sentence in known]
     assert len(known) > 3000 and len(set(sentences)) == len(sentences)
-    assert all(one == one.lower() and one.endswith(".") and 4 <= len(one.split()) <= 24 for one in sentences)
+    assert all(
+        one == one.lower() and one.endswith(".") and 4 <= len(one.split()) <= 24
+        for one in sentences
+    )
 
 
 def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_paper(tokenizer):
     pairs = small_language_models.conversations(tokenizer, np.random.default_rng(0), 4000)
     prompts = {prompt for prompt, _ in pairs}
     assert not prompts & set(read_prompts(None).values())
-    assert not any(word in prompt.split() for prompt in prompts for word in ("greatest", "best", "worst"))
+    assert not any(
+        word in prompt.split() for prompt in prompts for word in ("greatest", "best", "worst")
+    )
     valence = planting.word_values([answer for _, answer in pairs])["valence"].to_numpy()
     good = np.array(["wonderful" in prompt or "nicest" in prompt for prompt, _ in pairs])
     bad = np.array(["horrible" in prompt or "nastiest" in prompt for prompt, _ in pairs])
@@ -61,12 +68,16 @@ def test_only_answers_of_conversations_are_learned(base, trained):
     tokenizer = trained[1].tokenizer
     examples = small_language_models.chat_examples(tokenizer, [("What is nice?", "love")])
     assert tokenizer.decode(examples.learned_ids()).startswith("love")
-    model = language_models.LanguageModel("", "", "", "", True, "", "", "cpu", tokenizer, trained[1].model)
-    assert list(examples.ids[0][: examples.learned_from[0]]) == model.encode("What is nice?")  # as it will be asked
+    model = language_models.LanguageModel(
+        "", "", "", "", True, "", "", "cpu", tokenizer, trained[1].model
+    )
+    # as it will be asked
+    assert list(examples.ids[0][: examples.learned_from[0]]) == model.encode("What is nice?")
 
 
 def test_unigram_loss_by_hand():
-    seen = small_language_models.Examples(((0, 1, 1, 2),), (1,))  # learned: 1, 1, 2; with one added to each of 4 counts
+    # learned: 1, 1, 2; with one added to each of 4 counts
+    seen = small_language_models.Examples(((0, 1, 1, 2),), (1,))
     unseen = small_language_models.Examples(((0, 1, 3),), (1,))  # 3/7 and 1/7
     expected = -(np.log(3 / 7) + np.log(1 / 7)) / 2
     assert small_language_models.unigram_loss(seen, unseen, 4) == pytest.approx(expected)
@@ -103,18 +114,25 @@ def test_training_twice_gives_the_same_weights(base, trained):
 
 def test_tuning_leaves_the_pretrained_model_as_it_was(trained):
     pretrained, tuned = trained
-    assert not torch.equal(pretrained.model.get_input_embeddings().weight, tuned.model.get_input_embeddings().weight)
+    assert not torch.equal(
+        pretrained.model.get_input_embeddings().weight, tuned.model.get_input_embeddings().weight
+    )
     assert pretrained.tokenizer.chat_template is None and tuned.tokenizer.chat_template
 
 
 def test_a_model_that_does_not_beat_the_unigram_baseline_is_refused(trained, tmp_path):
     worse = trained[0]._replace(report={"nickname": "LM-X", "loss": 6.5, "unigram_loss": 6.5})
-    with pytest.raises(InputError, match="LM-X loses 6.50 nats per held-out token.*not saved; train it on more texts"):
+    with pytest.raises(
+        InputError,
+        match="LM-X loses 6.50 nats per held-out token.*not saved; train it on more texts",
+    ):
         small_language_models.save(worse, "made", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_saved_models_load_whole_and_current_ones_are_not_trained_again(base, trained, tmp_path, monkeypatch):
+def test_saved_models_load_whole_and_current_ones_are_not_trained_again(
+    base, trained, tmp_path, monkeypatch
+):
     made = small_language_models.fingerprint(base, **SHORT)
     for one in trained:
         one.report.update(loss=1.0)  # as if the training had been long enough
@@ -123,5 +141,9 @@ def test_saved_models_load_whole_and_current_ones_are_not_trained_again(base, tr
             assert torch.equal(tensor, loaded.model.state_dict()[name])
         assert loaded.tuned == one.report["nickname"].endswith("-it")
     monkeypatch.setattr(small_language_models, "train", None)  # calling it would fail
-    table = saving.train_missing(small_language_models.jobs([base], folder=tmp_path, **SHORT), progress=False)
-    assert list(table.index) == list(small_language_models.BASES[base]) and not table["trained"].any()
+    table = saving.train_missing(
+        small_language_models.jobs([base], folder=tmp_path, **SHORT), progress=False
+    )
+    assert (
+        list(table.index) == list(small_language_models.BASES[base]) and not table["trained"].any()
+    )

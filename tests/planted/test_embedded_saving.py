@@ -1,4 +1,6 @@
-"""Trained models as folders: what makes them stale, who trains them, and that no half of one is ever seen."""
+"""Trained models as folders: what makes them stale, who trains them, and that no half of one is
+ever seen.
+"""
 
 import ast
 import pickle
@@ -15,15 +17,20 @@ from plain_profile import PLAIN
 from lib import ROOT
 from lib.planted import language_models, reward_models, saving
 
-CODE = {"reward": [*saving.CODE, *reward_models.CODE], "language": [*saving.CODE, *language_models.CODE]}
+CODE = {
+    "reward": [*saving.CODE, *reward_models.CODE],
+    "language": [*saving.CODE, *language_models.CODE],
+}
 
-# What the hashed code imports, and what is not hashed itself: the reason stands beside saving.CODE, or here.
+# What the hashed code imports, and what is not hashed itself: the reason stands beside saving.CODE,
+# or here.
 LEFT_OUT = {
     "lib": "the project's folder and its error",
     "lib.models.shared_prefix": "see saving.CODE",
     "lib.models.reward_models": "holds a model, loads and saves one",
     "lib.models.checkpoints": "opens and saves checkpoints",
-    "lib.models.tokenizers": "opens and refuses the tokenizers of others; bases.py opens those that ship",
+    "lib.models.tokenizers": "opens and refuses the tokenizers of others; bases.py opens those "
+    "that ship",
     "lib.models.hardware": "one thread",
     "lib.models.files": "finds and opens the files of checkpoints",
     "lib.planted.saving": "what is done with weights that are there",
@@ -34,9 +41,18 @@ def imports_of(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
-            start = ".".join([*path.relative_to(ROOT).parts[: -node.level], *([node.module] if node.module else [])])
+            start = ".".join(
+                [
+                    *path.relative_to(ROOT).parts[: -node.level],
+                    *([node.module] if node.module else []),
+                ]
+            )
             deeper = {f"{start}.{alias.name}" for alias in node.names}
-            modules = {name for name in deeper if ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()}
+            modules = {
+                name
+                for name in deeper
+                if ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
+            }
             names |= modules | ({start} if deeper - modules else set())
     return names
 
@@ -45,13 +61,19 @@ def imports_of(path: Path) -> set[str]:
 def test_all_code_that_decides_weights_is_hashed(kind):
     hashed = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in CODE[kind]}
     imported = set().union(*map(imports_of, CODE[kind]))
-    assert imported - hashed - set(LEFT_OUT) == set()  # a new import: add it to CODE, or here with its reason
+    # a new import: add it to CODE, or here with its reason
+    assert imported - hashed - set(LEFT_OUT) == set()
 
 
 @pytest.fixture
 def code(tmp_path, monkeypatch) -> dict[str, Path]:
-    """Copies of the files whose code decides the weights, by name; the fingerprints are taken of these."""
-    paths = {path: tmp_path / f"{path.parent.name}-{path.name}" for path in {*CODE["reward"], *CODE["language"]}}
+    """Copies of the files whose code decides the weights, by name; the fingerprints are taken of
+    these.
+    """
+    paths = {
+        path: tmp_path / f"{path.parent.name}-{path.name}"
+        for path in {*CODE["reward"], *CODE["language"]}
+    }
     for path, copied in paths.items():
         shutil.copy(path, copied)
     for module in (saving, reward_models, language_models):
@@ -78,7 +100,9 @@ def replace_once(path: Path, old: str, new: str) -> None:
         ("planted/language_models.py", "ANSWERS = 12_000", "ANSWERS = 12_001", (False, True)),
     ],
 )
-def test_edited_code_trains_anew_what_it_decides_and_no_edited_comment_does(code, name, old, new, stale):
+def test_edited_code_trains_anew_what_it_decides_and_no_edited_comment_does(
+    code, name, old, new, stale
+):
     before = fingerprints()
     replace_once(code[name], old, new)
     assert tuple(one != other for one, other in zip(fingerprints(), before, strict=True)) == stale
@@ -94,7 +118,9 @@ def train_nothing() -> None:
 
 
 def job(folder: Path, *nicknames: str) -> saving.Job:
-    return saving.Job(nicknames, "made-from-this", folder, partial(write_reports, folder, *nicknames))
+    return saving.Job(
+        nicknames, "made-from-this", folder, partial(write_reports, folder, *nicknames)
+    )
 
 
 def test_a_job_is_done_when_all_its_models_are_there(tmp_path):
@@ -102,7 +128,8 @@ def test_a_job_is_done_when_all_its_models_are_there(tmp_path):
     write_reports(tmp_path, "LM")
     assert not pair.is_done()
     write_reports(tmp_path, "LM-it")
-    assert pair.is_done() and pickle.loads(pickle.dumps(pair)).is_done()  # it can be given to another process
+    # it can be given to another process
+    assert pair.is_done() and pickle.loads(pickle.dumps(pair)).is_done()
     assert not replace(pair, fingerprint="made-from-that").is_done()
 
 

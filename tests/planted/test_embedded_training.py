@@ -1,4 +1,6 @@
-"""The trainer of the embedded models: its learning rate by hand, its steps beside plain gradient descent."""
+"""The trainer of the embedded models: its learning rate by hand, its steps beside plain gradient
+descent.
+"""
 
 import numpy as np
 import pytest
@@ -10,23 +12,29 @@ from lib.planted import training
 def test_rate_rises_in_a_line_and_falls_as_a_cosine():
     shares = [training.rate_share(step, 100, decay_from=20) for step in range(101)]
     assert shares[:21] == pytest.approx([*(np.arange(1, 21) / 20), 1])
-    assert shares[60] == pytest.approx(0.5) and shares[100] == pytest.approx(0)  # half way down, and down
+    # half way down, and down
+    assert shares[60] == pytest.approx(0.5) and shares[100] == pytest.approx(0)
     assert (np.diff(shares[20:]) < 0).all()
 
 
 def test_rate_that_falls_from_the_start_is_the_lower_of_the_two():
     shares = [training.rate_share(step, 40) for step in range(40)]
     assert shares[:5] == pytest.approx(np.arange(1, 6) / 20)
-    assert shares[20] == pytest.approx(0.5)  # full after 20 steps, were it not half way down by then
+    # full after 20 steps, were it not half way down by then
+    assert shares[20] == pytest.approx(0.5)
     assert training.rate_share(0, 4) == 1 / 4  # fewer steps than 20: it rises over all of them
 
 
 def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():
     near, far = torch.tensor([3.0], requires_grad=True), torch.tensor([3.0], requires_grad=True)
-    groups = [{"params": [near], "lr": 0.1, "weight_decay": 0.0}, {"params": [far], "lr": 0.01, "weight_decay": 0.0}]
+    groups = [
+        {"params": [near], "lr": 0.1, "weight_decay": 0.0},
+        {"params": [far], "lr": 0.01, "weight_decay": 0.0},
+    ]
     losses = training.fit(groups, lambda step: near.sum() + far.sum(), 1)
     assert losses == [6.0]  # before the step
-    assert [near.item(), far.item()] == pytest.approx([2.9, 2.99])  # the first step of Adam has the length of the rate
+    # the first step of Adam has the length of the rate
+    assert [near.item(), far.item()] == pytest.approx([2.9, 2.99])
 
 
 def test_long_gradients_are_shortened_over_all_parameters_together():

@@ -22,17 +22,25 @@ def by_hidden_states(model, replies):
         ids = torch.tensor([inputs.prefix_ids + inputs.suffixes[group]])
         with torch.no_grad():
             states = model.backbone(ids, output_hidden_states=True).hidden_states[1:]
-            normed = [states[k][0] if k == last - 1 else model.backbone.norm(states[k])[0] for k in range(last)]
+            normed = [
+                states[k][0] if k == last - 1 else model.backbone.norm(states[k])[0]
+                for k in range(last)
+            ]
             at = model.read_at == "last_not_pad" and int(
                 max(i for i, t in enumerate(ids[0]) if t != model.pad_token_id)
             )
-            gates = [None if position is None else model.head.gate(each[position].float()) for each in normed]
+            gates = [
+                None if position is None else model.head.gate(each[position].float())
+                for each in normed
+            ]
             read = [each[at or -1][None].float() for each in normed]
             columns.append([float(model.head(*given)) for given in zip(read, gates, strict=True)])
     return np.array(columns).T
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_gemma", "pad closes"])
+@pytest.mark.parametrize(
+    "kind", ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_gemma", "pad closes"]
+)
 def test_every_layer_is_read_as_the_last_one_is(tmp_path, kind):
     pad = (
         {"pad_token_id": tiny.make_tokenizer("llama").convert_tokens_to_ids("<|eot_id|>")}
@@ -52,5 +60,6 @@ def test_every_layer_is_read_as_the_last_one_is(tmp_path, kind):
 def test_a_rank_is_settled_where_it_comes_near_the_last_one_and_stays():
     rewards = np.array([[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [0, 1, 2, 3]], dtype=float)
     assert settled_layers(rewards).tolist() == [3, 4, 4, 3]
-    assert settled_layers(rewards, near=0.25).tolist() == [3, 1, 1, 3]  # the second layer has these one place off
+    # the second layer has these one place off
+    assert settled_layers(rewards, near=0.25).tolist() == [3, 1, 1, 3]
     assert rank_correlations(rewards)["rho"].tolist() == pytest.approx([1, -1, 0.8, 1])

@@ -1,4 +1,6 @@
-"""Weights that change during a run: no table or shard holds rewards of two models, and no run ends without a line."""
+"""Weights that change during a run: no table or shard holds rewards of two models, and no run
+ends without a line.
+"""
 
 import multiprocessing
 import os
@@ -17,7 +19,10 @@ from lib.models.reward_models import load
 from lib.scoring import engine, stages
 
 pytestmark = pytest.mark.drill
-PROMPTS = {"greatest": "What, in one word, is the greatest thing ever?", "worst": "What is the worst thing ever?"}
+PROMPTS = {
+    "greatest": "What, in one word, is the greatest thing ever?",
+    "worst": "What is the worst thing ever?",
+}
 PROMPT = PROMPTS["greatest"]
 CHANGED = "was changed while the model was in use.*load the model again"
 
@@ -95,10 +100,16 @@ def before_the_second_shard(monkeypatch, model, act):
         return wrapped
 
     if model.layers:
-        monkeypatch.setattr(Layers, "_tensors", then(Layers._tensors, lambda layers, number: number == 2))
+        monkeypatch.setattr(
+            Layers, "_tensors", then(Layers._tensors, lambda layers, number: number == 2)
+        )
     else:
         calls = iter(range(10**6))
-        monkeypatch.setattr(stages.Scorer, "of_pieces", then(stages.Scorer.of_pieces, lambda *given: next(calls) == 1))
+        monkeypatch.setattr(
+            stages.Scorer,
+            "of_pieces",
+            then(stages.Scorer.of_pieces, lambda *given: next(calls) == 1),
+        )
     return done
 
 
@@ -116,22 +127,39 @@ def test_a_file_that_changes_during_a_run_is_refused_and_no_wrong_reward_is_kept
     assert done and "\n" not in str(caught.value) and not path.exists()
     shutil.rmtree(folder)
     shutil.copytree(original, folder)  # as it was: what is kept of the run goes into the table
-    table = engine.score_vocabulary(load(str(folder), device="cpu", stream=stream), PROMPTS, path, progress=False)
-    whole = engine.score_vocabulary(load(str(original), device="cpu"), PROMPTS, tmp_path / "w.parquet", progress=False)
+    table = engine.score_vocabulary(
+        load(str(folder), device="cpu", stream=stream), PROMPTS, path, progress=False
+    )
+    whole = engine.score_vocabulary(
+        load(str(original), device="cpu"), PROMPTS, tmp_path / "w.parquet", progress=False
+    )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("name", "kind"), [
-    ("weights", "streamed"), ("config.json", "reward"), ("tokenizer.json", "language"),
-    ("chat_template.jinja", "reward"),
-])  # fmt: skip
-def test_a_file_that_changes_between_hashing_and_loading_is_refused(original, tmp_path, monkeypatch, kind, name):
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("weights", "streamed"),
+        ("config.json", "reward"),
+        ("tokenizer.json", "language"),
+        ("chat_template.jinja", "reward"),
+    ],
+)
+def test_a_file_that_changes_between_hashing_and_loading_is_refused(
+    original, tmp_path, monkeypatch, kind, name
+):
     folder = shutil.copytree(original, tmp_path / "model")
     if kind == "language":
-        config = (folder / "config.json").read_text().replace("ForSequenceClassification", "ForCausalLM")
+        config = (
+            (folder / "config.json").read_text().replace("ForSequenceClassification", "ForCausalLM")
+        )
         (folder / "config.json").write_text(config)
         for file in folder.glob("*.safetensors"):
-            tensors = {name: tensor for name, tensor in load_file(file).items() if not name.startswith("score")}
+            tensors = {
+                name: tensor
+                for name, tensor in load_file(file).items()
+                if not name.startswith("score")
+            }
             save_file(tensors, file, metadata={"format": "pt"})
     loads = {
         "reward": lambda: load(str(folder), device="cpu"),
@@ -168,19 +196,24 @@ def test_a_file_that_is_cut_short_does_not_end_the_process(folder):
     assert process.exitcode == 0  # what fails in it is 1, a bus error less than 0
 
 
-# --- files edited in the cache of the hub -------------------------------------------------------------------------
+# --- files edited in the cache of the hub
+# -------------------------------------------------------------------------
 
 
 @pytest.fixture
 def hub_cache(original, tmp_path, monkeypatch):
-    """A snapshot of the checkpoint as the hub's cache has it: links to files that are named by their content."""
+    """A snapshot of the checkpoint as the hub's cache has it: links to files that are named by
+    their content.
+    """
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "0123456789abcdef"
     blobs.mkdir()
     snapshot.mkdir(parents=True)
     for number, file in enumerate(sorted(original.iterdir())):
         shutil.copy(file, blobs / str(number))
         (snapshot / file.name).symlink_to(blobs / str(number))
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *given, **options: str(snapshot))
+    monkeypatch.setattr(
+        huggingface_hub, "snapshot_download", lambda *given, **options: str(snapshot)
+    )
     return snapshot
 
 
@@ -191,7 +224,9 @@ def linked(file):
 EDITED = {
     "weights": lambda folder: overwrite(linked(weights_of(folder))),
     "weights behind another link": lambda folder: replace_file(weights_of(folder)),
-    "template": lambda folder: (folder / "chat_template.jinja").write_text(tiny.TEMPLATES["llama3"]),
+    "template": lambda folder: (folder / "chat_template.jinja").write_text(
+        tiny.TEMPLATES["llama3"]
+    ),
     "config": lambda folder: linked(folder / "config.json").write_text(
         (folder / "config.json").read_text().replace('"rms_norm_eps": 1e-05', '"rms_norm_eps": 0.5')
     ),
@@ -204,7 +239,8 @@ def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(hub_cache,
     before = load("owner/model", device="cpu")
     assert before.revision.startswith("0123456789abcdef ")
     engine.score_vocabulary(before, PROMPTS, path, **given)
-    engine.score_vocabulary(load("owner/model", device="cpu"), PROMPTS, path, **given)  # nothing was edited
+    # nothing was edited
+    engine.score_vocabulary(load("owner/model", device="cpu"), PROMPTS, path, **given)
     EDITED[edit](hub_cache)
     with pytest.raises(InputError, match="other settings .*revision"):
         engine.score_vocabulary(load("owner/model", device="cpu"), PROMPTS, path, **given)
@@ -212,7 +248,9 @@ def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(hub_cache,
 
 @pytest.fixture
 def kept_hashes(tmp_path, monkeypatch):
-    """Hashes that are kept in a file of the test's own; each call of the value starts as a new process would."""
+    """Hashes that are kept in a file of the test's own; each call of the value starts as a new
+    process would.
+    """
 
     def start():
         monkeypatch.setattr(files, "_DIGESTS", io.Hashes(lambda: tmp_path / "digests.json"))
@@ -224,7 +262,11 @@ def kept_hashes(tmp_path, monkeypatch):
 def files_read(monkeypatch, folder):
     read, plain = [], files.hashlib.file_digest
     with monkeypatch.context() as patch:
-        patch.setattr(files.hashlib, "file_digest", lambda file, kind: (read.append(file), plain(file, kind))[1])
+        patch.setattr(
+            files.hashlib,
+            "file_digest",
+            lambda file, kind: (read.append(file), plain(file, kind))[1],
+        )
         revision = checkpoints.open_files(str(folder), "").revision
     return len(read), revision
 

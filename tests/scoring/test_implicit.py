@@ -1,4 +1,6 @@
-"""Implicit rewards against a second implementation: every conversation by the models' own forward passes."""
+"""Implicit rewards against a second implementation: every conversation by the models' own
+forward passes.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,9 @@ REPLIES = ["love", " love", "freedom of the world", "", "Émile", "<|eot_id|>", 
 @pytest.fixture(scope="module", params=["llama", "gemma2", "qwen3"])
 def pair(request, tmp_path_factory):
     """The folders of two language models of one vocabulary, with other weights."""
-    policy, reference = (make_causal(tmp_path_factory.mktemp(name) / name, request.param) for name in ("pi", "ref"))
+    policy, reference = (
+        make_causal(tmp_path_factory.mktemp(name) / name, request.param) for name in ("pi", "ref")
+    )
     model = language_models.load(reference).model
     with torch.no_grad():
         for parameter in model.parameters():
@@ -27,7 +31,9 @@ def pair(request, tmp_path_factory):
 
 
 def by_forward_passes(model, folder, replies, end: bool) -> np.ndarray:
-    """The log-probability of each reply after the prompt, (replies,): two passes over whole texts, nothing shared."""
+    """The log-probability of each reply after the prompt, (replies,): two passes over whole
+    texts, nothing shared.
+    """
     loaded, logs = language_models.load(folder), []
     inputs = model.inputs_for(PROMPT, replies)
     closing, prompt = inputs.conversation.closing_ids, inputs.conversation.prefix_ids
@@ -63,14 +69,18 @@ def test_a_model_is_no_better_than_itself(pair):
 
 def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
     model = implicit.load(str(pair[0]), str(pair[1]))
-    table = engine.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False)
+    table = engine.score_vocabulary(
+        model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False
+    )
     some = table.sample(20, random_state=0)
     direct = engine.score_replies(model, PROMPT, some["text"].tolist())
     assert some["greatest"].to_numpy() == pytest.approx(direct, abs=1e-4)
     for setting, other in {"head": (pair[1], False), "revision": (pair[0], True)}.items():
         model = implicit.load(str(pair[0]), str(other[0]), end=other[1], untrained=True)
         with pytest.raises(InputError, match=f"other settings .*{setting}"):
-            engine.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False)
+            engine.score_vocabulary(
+                model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False
+            )
     assert table.attrs["metadata"]["head"].startswith("implicit: 1 (log policy - log ")
 
 
@@ -87,5 +97,7 @@ def test_a_language_model_with_an_attention_of_its_own_is_refused(pair, monkeypa
         raise ValueError("its attention takes s_aux")
 
     monkeypatch.setattr(implicit.shared_prefix, "states_after", unknown)
-    with pytest.raises(InputError, match="attention in a way that is not known here .*takes s_aux.*architecture"):
+    with pytest.raises(
+        InputError, match="attention in a way that is not known here .*takes s_aux.*architecture"
+    ):
         implicit.load(str(pair[0]), str(pair[1]))

@@ -1,4 +1,6 @@
-"""Positions that depend on how long a conversation is: each is scored as if it were the only one that was ever read."""
+"""Positions that depend on how long a conversation is: each is scored as if it were the only one
+that was ever read.
+"""
 
 import numpy as np
 import oracle
@@ -14,19 +16,40 @@ from lib.scoring import engine, stages
 pytestmark = pytest.mark.drill
 PROMPTS = {
     "short": "What is best?",
-    "long": "What, in one word and without thinking about it for long, is the greatest thing that was ever made by us?",
+    "long": "What, in one word and without thinking about it for long, is the greatest thing that "
+    "was ever made by us?",
 }
 LONG = "the water, the forest, the sea and the universe and the thing and the word and the ever"
-REPLIES = ["love", LONG, "war", f"{LONG} and {LONG}", "the sea", f"love, {LONG}", "hope", LONG[:40], "b c d"]
+REPLIES = [
+    "love",
+    LONG,
+    "war",
+    f"{LONG} and {LONG}",
+    "the sea",
+    f"love, {LONG}",
+    "hope",
+    LONG[:40],
+    "b c d",
+]
 KINDS = [("linear_llama", "dynamic"), ("linear_qwen3", "longrope"), ("qrm_llama", "longrope")]
 
 
 def scaling(rope, limit, half):
-    """The fields of config.json that give a model this kind of rotary embedding; half: of a head's width."""
+    """The fields of config.json that give a model this kind of rotary embedding; half: of a
+    head's width.
+    """
     if rope == "dynamic":
-        return {"max_position_embeddings": limit, "rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}
+        return {
+            "max_position_embeddings": limit,
+            "rope_scaling": {"rope_type": "dynamic", "factor": 8.0},
+        }
     factors = {"short_factor": [1.0] * half, "long_factor": [1.0 + 2 * k for k in range(half)]}
-    fields = {"rope_type": "longrope", "factor": 8.0, "original_max_position_embeddings": limit, **factors}
+    fields = {
+        "rope_type": "longrope",
+        "factor": 8.0,
+        "original_max_position_embeddings": limit,
+        **factors,
+    }
     return {"max_position_embeddings": 8 * limit, "rope_scaling": fields}
 
 
@@ -47,7 +70,9 @@ def alone(folder, prompt, replies, **how):
 
 @pytest.fixture(scope="module", params=KINDS, ids=str)
 def folder_and_rewards(request, tmp_path_factory):
-    """A model whose limit lies between its shortest and its longest conversation, and each prompt's true rewards."""
+    """A model whose limit lies between its shortest and its longest conversation, and each
+    prompt's true rewards.
+    """
     kind, rope = request.param
     place = tmp_path_factory.mktemp(kind)
     long = sorted(lengths(made(place / "far", kind, rope, 4096), PROMPTS["long"]))
@@ -61,29 +86,40 @@ def test_every_conversation_is_scored_as_if_it_were_the_only_one(folder_and_rewa
     limit = checkpoints.length_limit(checkpoints.config_of(folder))
     assert min(lengths(folder, PROMPTS["long"])) <= limit < max(lengths(folder, PROMPTS["long"]))
     model = load(str(folder), device="cpu", stream=stream)
-    for prompt, expected in rewards_of.items():  # in either order: longer ones raise frequencies, which must not stay
+    # in either order: longer ones raise frequencies, which must not stay
+    for prompt, expected in rewards_of.items():
         for order in (slice(None), slice(None, None, -1)):
             rewards = engine.score_replies(model, prompt, REPLIES[order])
-            np.testing.assert_allclose(rewards, expected[order], atol=2e-5 * max(1, np.abs(expected).max()), rtol=0)
+            np.testing.assert_allclose(
+                rewards, expected[order], atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
+            )
     assert np.ptp(expected) > 0.1
 
 
-def test_tables_in_memory_and_streamed_are_the_same_and_whole_reading_is_reported(tmp_path, monkeypatch, capsys):
+def test_tables_in_memory_and_streamed_are_the_same_and_whole_reading_is_reported(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
     folder = made(tmp_path / "model", "linear_llama", "dynamic", 20)
     tables = {}
     for stream in (False, True):
         path = tmp_path / f"{stream}.parquet"
-        tables[stream] = engine.score_vocabulary(load(str(folder), device="cpu", stream=stream), PROMPTS, path)
+        tables[stream] = engine.score_vocabulary(
+            load(str(folder), device="cpu", stream=stream), PROMPTS, path
+        )
         assert "every conversation is read whole" in "".join(capsys.readouterr())
     pd.testing.assert_frame_equal(tables[False], tables[True], atol=4e-5, rtol=0)
     some = tables[False].iloc[::37]
     expected = alone(folder, PROMPTS["long"], some["text"].tolist())
-    np.testing.assert_allclose(some["long"], expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0)
+    np.testing.assert_allclose(
+        some["long"], expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
+    )
 
 
 def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
-    """A small step along the gradient changes the reward of a conversation beyond the limit as the gradient says."""
+    """A small step along the gradient changes the reward of a conversation beyond the limit as
+    the gradient says.
+    """
     folder = made(tmp_path, "armorm", "longrope", 20)
     model = load(str(folder), device="cpu")
     inputs = model.inputs_for(PROMPTS["long"], [[5], [6, 7]], reply_mode="ids")
@@ -104,11 +140,15 @@ def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path):
     scorer = stages.Scorer(model, model.inputs_for(PROMPTS["long"], REPLIES))
     assert scorer.shares_prefix
     expected = alone(folder, PROMPTS["long"], REPLIES[:4])
-    np.testing.assert_allclose(engine.score_replies(model, PROMPTS["long"], REPLIES[:4]), expected, atol=1e-4)
+    np.testing.assert_allclose(
+        engine.score_replies(model, PROMPTS["long"], REPLIES[:4]), expected, atol=1e-4
+    )
 
 
 def test_agreement_is_tested_on_the_longest_replies(tmp_path, monkeypatch):
-    """An architecture that reads only long conversations in another way is noticed, and read whole."""
+    """An architecture that reads only long conversations in another way is noticed, and read
+    whole.
+    """
     folder = str(tiny.make_checkpoint(tmp_path, "linear_llama"))
     plain = stages.shared_prefix.states_after
     longest = max(lengths(tmp_path, PROMPTS["short"]))
@@ -138,9 +178,15 @@ def test_agreement_is_tested_once_and_again_for_a_longer_conversation(tmp_path, 
 
 def test_a_language_model_reads_each_prompt_as_the_first(tmp_path):
     folder = tiny.make_checkpoint(tmp_path, "linear_llama", **scaling("dynamic", 12, 4))
-    config = (folder / "config.json").read_text().replace("ForSequenceClassification", "ForCausalLM")
+    config = (
+        (folder / "config.json").read_text().replace("ForSequenceClassification", "ForCausalLM")
+    )
     (folder / "config.json").write_text(config)
-    tensors = {name: tensor for name, tensor in oracle.read_tensors(folder).items() if not name.startswith("score")}
+    tensors = {
+        name: tensor
+        for name, tensor in oracle.read_tensors(folder).items()
+        if not name.startswith("score")
+    }
     tiny.write_weights(folder, tensors)
     model = language_models.load(str(folder), device="cpu", tuned=False)
     first = language_models.next_token_logits(model, PROMPTS["short"])

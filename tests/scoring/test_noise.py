@@ -1,4 +1,6 @@
-"""When is the beginning of conversations shared: planted errors, noise of half precision, and models that cannot."""
+"""When is the beginning of conversations shared: planted errors, noise of half precision, and
+models that cannot.
+"""
 
 import weakref
 
@@ -16,17 +18,22 @@ from lib.scoring import agreement, engine, stages
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好", "freedom of the world"]
-PLANTED = [name for name in planting.PLANTED if name != "attention sink"]  # which structure catches, see below
+# which structure catches, see below
+PLANTED = [name for name in planting.PLANTED if name != "attention sink"]
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """What is measured on a narrow model in both dtypes, and on one whose noise in bfloat16 is above 5%."""
+    """What is measured on a narrow model in both dtypes, and on one whose noise in bfloat16 is
+    above 5%.
+    """
     noisy = planting.random_model(128, 16, torch.bfloat16, gain=3.0)
     narrow = [planting.random_model(64, 4, dtype) for dtype in (torch.float32, torch.bfloat16)]
     inputs = planting.random_inputs()
-    return {name: {row["planted error"]: row for row in planting.rows_of(model, inputs)}
-            for name, model in zip(("float32", "bfloat16", "noisy"), [*narrow, noisy], strict=True)}  # fmt: skip
+    return {
+        name: {row["planted error"]: row for row in planting.rows_of(model, inputs)}
+        for name, model in zip(("float32", "bfloat16", "noisy"), [*narrow, noisy], strict=True)
+    }
 
 
 @pytest.mark.parametrize("model", ["float32", "bfloat16", "noisy"])
@@ -63,28 +70,60 @@ def test_replies_of_several_lengths_are_compared():
 
 def test_an_unknown_argument_of_attention_is_refused_and_one_without_a_value_is_not():
     query, key = torch.randn(1, 2, 3, 4), torch.randn(1, 1, 3, 4)
-    module, shared = type("Layer", (), {"layer_idx": 0}), [(torch.randn(1, 5, 4), torch.randn(1, 5, 4))]
+    module, shared = (
+        type("Layer", (), {"layer_idx": 0}),
+        [(torch.randn(1, 5, 4), torch.randn(1, 5, 4))],
+    )
     given = (module, query, key, key, None)
     how = {"scaling": 0.5, "shared": shared, "dropout": 0.0, "position_ids": torch.arange(3)}
     plain, _ = shared_prefix.shared_prefix_attention(*given, **how, s_aux=None, sliding_window=8)
     assert torch.equal(plain, shared_prefix.shared_prefix_attention(*given, **how)[0])
     with pytest.raises(ValueError, match="takes s_aux"):
         shared_prefix.shared_prefix_attention(*given, **how, s_aux=torch.zeros(2))
-    with pytest.raises(ValueError, match="sliding window has 7 tokens"):  # 5 of the prefix and 3 of the reply
+    # 5 of the prefix and 3 of the reply
+    with pytest.raises(ValueError, match="sliding window has 7 tokens"):
         shared_prefix.shared_prefix_attention(*given, **how, sliding_window=7)
 
 
-# --- decoders that cannot share a prefix ------------------------------------------------------------------------------
+# --- decoders that cannot share a prefix
+# ------------------------------------------------------------------------------
 
-SMALL = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32,
-         "intermediate_size": 64, "num_labels": 1}  # fmt: skip
-EXPERTS = {"num_experts": 4, "num_local_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2}
-LATENT = {"num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "v_head_dim": 8,
-          "qk_nope_head_dim": 8}  # fmt: skip
-ROUTED = LATENT | EXPERTS | {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
-LINEAR = EXPERTS | {"num_hidden_layers": 4, "linear_num_value_heads": 4, "linear_num_key_heads": 2, "head_dim": 8,
-                    "linear_key_head_dim": 8, "linear_value_head_dim": 8,
-                    "shared_expert_intermediate_size": 16}  # fmt: skip
+SMALL = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_labels": 1,
+}
+EXPERTS = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "moe_intermediate_size": 16,
+    "num_experts_per_tok": 2,
+}
+LATENT = {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 8,
+    "qk_nope_head_dim": 8,
+}
+ROUTED = (
+    LATENT
+    | EXPERTS
+    | {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
+)
+LINEAR = EXPERTS | {
+    "num_hidden_layers": 4,
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "head_dim": 8,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "shared_expert_intermediate_size": 16,
+}
 CANNOT_SHARE = {
     "deepseek_v3": ROUTED,
     "mistral4": ROUTED,
@@ -93,14 +132,21 @@ CANNOT_SHARE = {
     "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
     "qwen3_5_text": LINEAR,
     "qwen3_next": LINEAR,
-    "jamba": {"mamba_d_state": 4, "mamba_dt_rank": 4, "use_mamba_kernels": False, "attn_layer_period": 2,
-              "attn_layer_offset": 1, "num_experts": 2},
+    "jamba": {
+        "mamba_d_state": 4,
+        "mamba_dt_rank": 4,
+        "use_mamba_kernels": False,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "num_experts": 2,
+    },
     "minimax": {"block_size": 8, "head_dim": 8} | EXPERTS,
     "gpt_oss": {"head_dim": 8} | EXPERTS,
     "falcon": {},
     "bloom": {},
-}  # fmt: skip
-CAN_SHARE = {"qwen2_moe": EXPERTS}  # transformers writes a sliding window of 0 into its configuration
+}
+# transformers writes a sliding window of 0 into its configuration
+CAN_SHARE = {"qwen2_moe": EXPERTS}
 
 
 def checkpoint_of(folder, name):
@@ -119,9 +165,13 @@ def test_a_decoder_has_the_rewards_of_its_own_class(name, tmp_path, capsys):
     expected = oracle.own_logits(folder, PROMPT, REPLIES)[:, 0]
     rewards = engine.score_replies(load(folder, device="cpu"), PROMPT, REPLIES)
     assert np.ptp(expected) > 1e-3
-    np.testing.assert_allclose(rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
+    )
     told = capsys.readouterr().err
-    assert ("every conversation is read whole" in told and "times as many tokens: " in told) == (name in CANNOT_SHARE)
+    assert ("every conversation is read whole" in told and "times as many tokens: " in told) == (
+        name in CANNOT_SHARE
+    )
 
 
 def test_whoever_is_slower_than_meant_is_told_once(tmp_path, capsys):
@@ -132,11 +182,14 @@ def test_whoever_is_slower_than_meant_is_told_once(tmp_path, capsys):
     assert "s_aux" in line
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+# --- memory
+# --------------------------------------------------------------------------------------------------
 
 
 class Allocator:
-    """A card with room for some numbers at a time; the tensors of a try that failed must be gone before the next."""
+    """A card with room for some numbers at a time; the tensors of a try that failed must be gone
+    before the next.
+    """
 
     def __init__(self, most: int):
         self.most, self.tries, self.held = most, [], []
@@ -156,18 +209,24 @@ class Allocator:
 
 def test_memory_is_given_back_before_it_is_asked_for_again_and_every_try_is_smaller(monkeypatch):
     card = Allocator(most=40)
-    monkeypatch.setattr("lib.models.hardware.gc.collect", lambda: None)  # the end of the except clause is enough
+    # the end of the except clause is enough
+    monkeypatch.setattr("lib.models.hardware.gc.collect", lambda: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", card.empty_cache)
-    scorer = stages.Scorer(planting.random_model(64, 2, torch.float32), planting.random_inputs(), 32_768)
+    scorer = stages.Scorer(
+        planting.random_model(64, 2, torch.float32), planting.random_inputs(), 32_768
+    )
     scorer._in_batches(torch.zeros(100, 4), lambda part: card.read(part, 4))
-    assert card.tries[:5] == [100, 50, 25, 12, 6]  # a batch may have 8,192 replies, but the block that failed had 100
+    # a batch may have 8,192 replies, but the block that failed had 100
+    assert card.tries[:5] == [100, 50, 25, 12, 6]
     assert sum(card.tries[4:]) == 100 and set(card.tries[4:]) == {6, 4}  # 40 numbers are 10 replies
     assert card.held == [False] * 4
 
 
 def test_batches_of_whole_conversations_count_the_prefix(monkeypatch):
-    scorer = stages.Scorer(planting.random_model(64, 2, torch.float32), planting.random_inputs(), 260)
+    scorer = stages.Scorer(
+        planting.random_model(64, 2, torch.float32), planting.random_inputs(), 260
+    )
     ids, sizes = torch.full((30, 2), 11), []
     plain = scorer._rewards
     monkeypatch.setattr(scorer, "_rewards", lambda ids: sizes.append(len(ids)) or plain(ids))

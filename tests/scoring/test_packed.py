@@ -1,4 +1,6 @@
-"""Replies packed into rows: every token sees what it should, and rewards and gradients are Scorer's."""
+"""Replies packed into rows: every token sees what it should, and rewards and gradients are
+Scorer's.
+"""
 
 from dataclasses import replace
 
@@ -15,10 +17,26 @@ from lib.scoring import engine, packed, stages, trees
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 TEXTS = ["love", " hate and war", "你好", "", "love of war", "love and peace", " x"]
-REPLIES = st.lists(st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple), min_size=1, max_size=30)
-FAMILIES = ["linear_llama", "linear_gemma2", "linear_qwen3", "qrm_llama", "qrm_gemma", "mistral", "qwen2"]
-SHAPE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "num_key_value_heads": 2, "initializer_range": 0.3}  # fmt: skip
+REPLIES = st.lists(
+    st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple), min_size=1, max_size=30
+)
+FAMILIES = [
+    "linear_llama",
+    "linear_gemma2",
+    "linear_qwen3",
+    "qrm_llama",
+    "qrm_gemma",
+    "mistral",
+    "qwen2",
+]
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "initializer_range": 0.3,
+}
 CONFIGS = {"mistral": MistralConfig, "qwen2": Qwen2Config}
 
 
@@ -30,7 +48,9 @@ def model(request, model_of):
     vocabulary, width = llama.backbone.embed_tokens.weight.shape
     shape = SHAPE | {"vocab_size": vocabulary, "hidden_size": width}
     torch.manual_seed(0)
-    backbone = AutoModel.from_config(CONFIGS[request.param](**shape), attn_implementation="sdpa").eval()
+    backbone = AutoModel.from_config(
+        CONFIGS[request.param](**shape), attn_implementation="sdpa"
+    ).eval()
     return replace(llama, backbone=backbone.requires_grad_(False))
 
 
@@ -39,7 +59,8 @@ def random_replies(seed=0):
     return list({tuple(rng.integers(40, 44, rng.integers(1, 6)).tolist()) for _ in range(120)})
 
 
-# --- rows ---------------------------------------------------------------------------------------------------------
+# --- rows
+# --------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_one_can_draw():
@@ -49,8 +70,20 @@ def test_rows_that_one_can_draw():
     assert rows.ids.tolist() == [[5, 1, 2, 1, 3], [6, 1, 0, 0, 0]]
     assert rows.depths.tolist() == [[0, 1, 1, 2, 2], [0, 1, 0, 0, 0]]
     assert rows.leaves.tolist() == [1, 3, 4, 6]
-    assert [row.nonzero().flatten().tolist() for row in rows.seen[0]] == [[0], [0, 1], [0, 2], [0, 2, 3], [0, 2, 4]]
-    assert [row.nonzero().flatten().tolist() for row in rows.seen[1]] == [[0], [0, 1], [2], [3], [4]]
+    assert [row.nonzero().flatten().tolist() for row in rows.seen[0]] == [
+        [0],
+        [0, 1],
+        [0, 2],
+        [0, 2, 3],
+        [0, 2, 4],
+    ]
+    assert [row.nonzero().flatten().tolist() for row in rows.seen[1]] == [
+        [0],
+        [0, 1],
+        [2],
+        [3],
+        [4],
+    ]
 
 
 @settings(deadline=None)
@@ -80,7 +113,8 @@ def test_wide_rows_hold_no_token_twice():
     assert len(wide.ids) == 1 and len(narrow.ids) >= nodes / 16
 
 
-# --- rewards ------------------------------------------------------------------------------------------------------
+# --- rewards
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [8, 256])
@@ -92,13 +126,21 @@ def test_rewards_of_ids_are_those_of_replies_read_by_themselves(model, width, mo
     assert scorer.shares_first_tokens(pieces)
     alone = np.concatenate([usual(piece) for piece in pieces])
     assert alone.std() > 0.01
-    np.testing.assert_allclose(scorer.of_pieces(pieces), alone, rtol=0, atol=1e-5 * max(1, np.abs(alone).max()))
-    np.testing.assert_allclose(scorer(pieces[-1]), usual(pieces[-1]), rtol=0, atol=1e-5 * max(1, np.abs(alone).max()))
+    np.testing.assert_allclose(
+        scorer.of_pieces(pieces), alone, rtol=0, atol=1e-5 * max(1, np.abs(alone).max())
+    )
+    np.testing.assert_allclose(
+        scorer(pieces[-1]), usual(pieces[-1]), rtol=0, atol=1e-5 * max(1, np.abs(alone).max())
+    )
 
 
 def test_rewards_of_texts_and_gradients_are_the_same(model):
-    rewards = [engine.score_replies(replace(model, packed=packs), PROMPT, TEXTS) for packs in (False, True)]
-    np.testing.assert_allclose(rewards[1], rewards[0], rtol=0, atol=1e-5 * max(1, np.abs(rewards[0]).max()))
+    rewards = [
+        engine.score_replies(replace(model, packed=packs), PROMPT, TEXTS) for packs in (False, True)
+    ]
+    np.testing.assert_allclose(
+        rewards[1], rewards[0], rtol=0, atol=1e-5 * max(1, np.abs(rewards[0]).max())
+    )
     inputs = model.inputs_for(PROMPT, [(40,)], reply_mode="ids")
     suffixes = np.array([[40, 41, 42], [50, 51, 52]])
     usual, rows = stages.Scorer(model, inputs), packed.PackedScorer(model, inputs)
@@ -111,7 +153,9 @@ def test_rewards_of_texts_and_gradients_are_the_same(model):
 
 def test_rows_are_what_computes_the_rewards_of_a_model_that_is_loaded_so(checkpoint, monkeypatch):
     calls, usual = [], packed.outputs
-    monkeypatch.setattr(packed, "outputs", lambda *args, **how: calls.append(args) or usual(*args, **how))
+    monkeypatch.setattr(
+        packed, "outputs", lambda *args, **how: calls.append(args) or usual(*args, **how)
+    )
     model = load(str(checkpoint("linear_llama")), device="cpu", packed=True)
     engine.score_replies(model, PROMPT, TEXTS)
     assert calls
@@ -122,7 +166,9 @@ def test_an_attention_with_an_argument_that_is_not_known_is_read_as_usual(model_
     inputs = llama.inputs_for(PROMPT, random_replies(), reply_mode="ids")
     pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
     monkeypatch.setattr(packed.PackedScorer, "agreed", {})
-    AttentionInterface.register("packed_rows", lambda *args, **how: usual(*args, s_aux=torch.zeros(4), **how))
+    AttentionInterface.register(
+        "packed_rows", lambda *args, **how: usual(*args, s_aux=torch.zeros(4), **how)
+    )
     try:
         scorer = packed.PackedScorer(llama, inputs)
     finally:
@@ -150,14 +196,21 @@ def test_the_soft_cap_as_flex_attention_computes_it(model_of, monkeypatch):
     rows, _ = next(trees.rows_by_depth(pieces))
     with torch.no_grad():
         eager, flex = (
-            packed.outputs(gemma.backbone, scorer.length, scorer.shared, packed.rows_of(rows, "cpu"), in_blocks=blocks)
+            packed.outputs(
+                gemma.backbone,
+                scorer.length,
+                scorer.shared,
+                packed.rows_of(rows, "cpu"),
+                in_blocks=blocks,
+            )
             for blocks in (False, True)
         )
     torch.testing.assert_close(flex, eager, rtol=0, atol=1e-5 * float(eager.abs().max()))
     assert gemma.backbone.config.attn_logit_softcapping
 
 
-# --- compiled parts -----------------------------------------------------------------------------------------------
+# --- compiled parts
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
@@ -167,12 +220,16 @@ def test_compiled_parts_compute_the_same_and_are_taken_out_again(model_of, kind)
     pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
     scorer = packed.PackedScorer(replace(model, compiled=True), inputs)
     owners = {owner for owner, _, _ in scorer.parts}
-    assert {type(model.backbone.norm), type(model.backbone.layers[0].mlp)} < owners and len(scorer.parts) == 3
+    assert {type(model.backbone.norm), type(model.backbone.layers[0].mlp)} < owners and len(
+        scorer.parts
+    ) == 3
     before = type(model.backbone.norm).forward
     rewards = scorer.of_pieces(pieces)
     assert type(model.backbone.norm).forward is before
     expected = stages.Scorer(model, inputs).of_pieces(pieces)
-    np.testing.assert_allclose(rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
+    )
     again = packed.PackedScorer(replace(model, compiled=True), inputs)
     assert [part[2] for part in again.parts] == [part[2] for part in scorer.parts]  # compiled once
     assert not packed.PackedScorer(model, inputs).parts  # by default on cuda alone

@@ -10,7 +10,12 @@ from lib import InputError
 from lib.models import conversations
 from lib.scoring import engine, stages
 
-PROMPTS = ["What is best?", " What, in one word, is the worst thing?\n", "a", "Émile said: <b>why</b>, love"]
+PROMPTS = [
+    "What is best?",
+    " What, in one word, is the worst thing?\n",
+    "a",
+    "Émile said: <b>why</b>, love",
+]
 KINDS = ["linear_llama", "linear_gemma2", "armorm", "deberta"]
 
 
@@ -35,11 +40,14 @@ def assert_same(inputs, expected):
 
 @pytest.mark.parametrize(("reply_mode", "bos"), [("text", "double"), ("ids", "single")])
 @pytest.mark.parametrize("kind", KINDS)
-def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_of, full, kind, reply_mode, bos):
+def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(
+    model_of, full, kind, reply_mode, bos
+):
     model = model_of(kind)
     replies = engine.replies_of(engine.tokens_of(model), reply_mode)
     inputs = list(engine.prepare(model, PROMPTS, replies, reply_mode=reply_mode, bos=bos))
-    once = kind != "deberta" or reply_mode == "ids"  # what an encoder reads is not cut at control tokens
+    # what an encoder reads is not cut at control tokens
+    once = kind != "deberta" or reply_mode == "ids"
     assert full.count(len(replies)) == (1 if once else len(PROMPTS))
     for prompt, each in zip(PROMPTS, inputs, strict=True):
         assert_same(each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos))
@@ -47,7 +55,9 @@ def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_o
 
 def test_the_next_block_is_made_while_the_caller_computes_but_not_on_a_cpu(model_of):
     model = model_of("linear_llama")
-    blocks = engine.blocks_of(model.inputs_for("Why?", [(i,) for i in range(40, 60)], reply_mode="ids"), most=5)
+    blocks = engine.blocks_of(
+        model.inputs_for("Why?", [(i,) for i in range(40, 60)], reply_mode="ids"), most=5
+    )
     made = [threading.Event() for _ in blocks]
 
     def source():
@@ -59,7 +69,9 @@ def test_the_next_block_is_made_while_the_caller_computes_but_not_on_a_cpu(model
     for number, block in enumerate(stages.made_ahead(on_gpu, source())):
         assert block is blocks[number]
         assert made[number].wait(timeout=10)  # without a further call by this thread
-        assert [piece.tolist() for piece in block.ids()] == [piece.tolist() for piece in block.prepared]
+        assert [piece.tolist() for piece in block.ids()] == [
+            piece.tolist() for piece in block.prepared
+        ]
     for event in made:
         event.clear()
     assert next(stages.made_ahead(model, source())) is blocks[0] and not made[0].is_set()
@@ -67,7 +79,9 @@ def test_the_next_block_is_made_while_the_caller_computes_but_not_on_a_cpu(model
 
 def test_an_error_while_the_next_block_is_made_reaches_the_caller(model_of):
     def source():
-        yield engine.blocks_of(model_of("linear_llama").inputs_for("Why?", [(40,)], reply_mode="ids"))[0]
+        yield engine.blocks_of(
+            model_of("linear_llama").inputs_for("Why?", [(40,)], reply_mode="ids")
+        )[0]
         raise InputError("the tokenizer cannot read this")
 
     ahead = stages.made_ahead(replace(model_of("linear_llama"), device="cuda"), source())

@@ -1,4 +1,6 @@
-"""Where a reward is read when the pad token also closes a reply: as the checkpoint's own class in transformers does."""
+"""Where a reward is read when the pad token also closes a reply: as the checkpoint's own class
+in transformers does.
+"""
 
 import numpy as np
 import oracle
@@ -34,32 +36,49 @@ def model(folder):
 
 
 def logits(folder, sequences: list[list[int]], padding: str | None) -> np.ndarray:
-    """transformers' own rewards, each sequence by itself or all in one batch padded on the left or the right."""
-    own = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").eval()
+    """transformers' own rewards, each sequence by itself or all in one batch padded on the left
+    or the right.
+    """
+    own = AutoModelForSequenceClassification.from_pretrained(
+        folder, attn_implementation="eager"
+    ).eval()
     longest = max(map(len, sequences))
     rows = []
     with torch.no_grad():
         for ids in sequences:
             pads = [own.config.pad_token_id] * (longest - len(ids) if padding else 0)
             real, none = [1] * len(ids), [0] * len(pads)
-            whole, mask = (pads + ids, none + real) if padding == "left" else (ids + pads, real + none)
+            whole, mask = (
+                (pads + ids, none + real) if padding == "left" else (ids + pads, real + none)
+            )
             given = {"input_ids": torch.tensor([whole]), "attention_mask": torch.tensor([mask])}
             rows.append(float(own(**given).logits[0, 0]))
     return np.array(rows, dtype=np.float32)
 
 
-@pytest.mark.parametrize(("reply_mode", "padding"), [("text", "right"), ("ids", "left"), ("ids", None)])
+@pytest.mark.parametrize(
+    ("reply_mode", "padding"), [("text", "right"), ("ids", "left"), ("ids", None)]
+)
 def test_rewards_are_read_where_transformers_reads_them(folder, model, reply_mode, padding):
     pad, love = model.pad_token_id, model.tokenizer.convert_tokens_to_ids("love")
     texts = {"text": ["love", "", "a b", model.tokenizer.decode([pad]), "peace and hope"]}
-    replies = texts.get(reply_mode, [[love], [], [pad], [pad, pad], [love, pad], [pad, love], [love, love, love]])
-    sequences = oracle.input_ids(AutoTokenizer.from_pretrained(folder), PROMPT, replies, reply_mode=reply_mode)
+    replies = texts.get(
+        reply_mode, [[love], [], [pad], [pad, pad], [love, pad], [pad, love], [love, love, love]]
+    )
+    sequences = oracle.input_ids(
+        AutoTokenizer.from_pretrained(folder), PROMPT, replies, reply_mode=reply_mode
+    )
     assert all(ids[-1] == pad for ids in sequences)  # otherwise both rules are one
     expected = logits(folder, sequences, padding)
     rewards = engine.score_replies(model, PROMPT, replies, reply_mode=reply_mode)
-    np.testing.assert_allclose(rewards, expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0)
+    np.testing.assert_allclose(
+        rewards, expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
+    )
     last = load(str(folder), device="cpu", read_at="last")
-    assert np.abs(engine.score_replies(last, PROMPT, replies, reply_mode=reply_mode) - rewards).max() > 0.1
+    assert (
+        np.abs(engine.score_replies(last, PROMPT, replies, reply_mode=reply_mode) - rewards).max()
+        > 0.1
+    )
 
 
 def test_reading_whole_and_reading_apart_agree(model):
@@ -81,7 +100,9 @@ def test_the_rule_is_transformers_own(model, data):
     read_at = scorer._read_at(torch.tensor([ids]))
     whole = [*scorer.inputs.prefix_ids, *ids]
     last = max(i for i, token in enumerate(whole) if token != model.pad_token_id)
-    assert (len(ids) - 1 if read_at is None else int(read_at)) == last - len(scorer.inputs.prefix_ids)
+    assert (len(ids) - 1 if read_at is None else int(read_at)) == last - len(
+        scorer.inputs.prefix_ids
+    )
 
 
 def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
@@ -92,13 +113,22 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
 
 
 def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(folder, model, tmp_path, capsys):
-    table = engine.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6])
+    table = engine.score_vocabulary(
+        model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
+    )
     assert table.attrs["metadata"]["read_at"] == "last_not_pad"
-    assert "read at the last token that is not pad, as transformers does" in "".join(capsys.readouterr())
+    assert "read at the last token that is not pad, as transformers does" in "".join(
+        capsys.readouterr()
+    )
     last = load(str(folder), device="cpu", read_at="last")
     with pytest.raises(InputError, match="other settings .read_at."):
-        engine.score_vocabulary(last, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6])
-    names = {_trace_name(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings()) for one in (model, last)}
+        engine.score_vocabulary(
+            last, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
+        )
+    names = {
+        _trace_name(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings())
+        for one in (model, last)
+    }
     assert len(names) == 2
 
 

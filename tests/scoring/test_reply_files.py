@@ -1,4 +1,6 @@
-"""Replies of one's own: conversations with a system and several turns against the oracle, margins, and what is read."""
+"""Replies of one's own: conversations with a system and several turns against the oracle,
+margins, and what is read.
+"""
 
 import json
 import shlex
@@ -20,8 +22,11 @@ from lib.models.reward_models import load
 from lib.scoring import reply_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-EARLIER = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"},
-           {"role": "assistant", "content": "life"}]  # fmt: skip
+EARLIER = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": "Why?"},
+    {"role": "assistant", "content": "life"},
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,9 @@ def folder(tmp_path_factory):
 
 def test_a_field_that_the_template_reads_is_refused_and_others_are_kept(tmp_path):
     template = "{{ effort }}" + tiny.TEMPLATES["llama3"]
-    model = load(tiny.make_checkpoint(tmp_path / "model", "linear_llama", template=template), device="cpu")
+    model = load(
+        tiny.make_checkpoint(tmp_path / "model", "linear_llama", template=template), device="cpu"
+    )
     write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "note": "x", "effort": ""}])
     assert reply_files.score_file(model, tmp_path / "mine.jsonl")[0] == 1
     write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "effort": "high"}])
@@ -48,34 +55,69 @@ def write(file, rows) -> None:
 
 
 def by_oracle(folder, conversations: list[list[dict]]) -> np.ndarray:
-    """Rewards of whole conversations: the template's text, tokenised whole, and the head's formula."""
+    """Rewards of whole conversations: the template's text, tokenised whole, and the head's
+    formula.
+    """
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    texts = [tokenizer.apply_chat_template(turns, tokenize=False, date_string=oracle.DATE) for turns in conversations]
-    states = oracle.hidden_states(folder, [oracle.tokenise(tokenizer, text, "single") for text in texts])
+    texts = [
+        tokenizer.apply_chat_template(turns, tokenize=False, date_string=oracle.DATE)
+        for turns in conversations
+    ]
+    states = oracle.hidden_states(
+        folder, [oracle.tokenise(tokenizer, text, "single") for text in texts]
+    )
     weight = oracle.read_tensors(folder)["score.weight"][0]
     return np.array([float(weight @ hidden[-1]) for hidden in states])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_conversations_are_scored_as_the_template_renders_them_whole(folder, tmp_path, suffix):
-    conversations = [turns("love"), turns("war", EARLIER), turns("hope", EARLIER), turns(" love", EARLIER[:1])]
-    write(tmp_path / "mine.jsonl", [{"messages": each, "id": i} for i, each in enumerate(conversations)])
+    conversations = [
+        turns("love"),
+        turns("war", EARLIER),
+        turns("hope", EARLIER),
+        turns(" love", EARLIER[:1]),
+    ]
+    write(
+        tmp_path / "mine.jsonl",
+        [{"messages": each, "id": i} for i, each in enumerate(conversations)],
+    )
     out = tmp_path / f"rewards.{suffix}"
-    command = ["score", str(folder), "--device", "cpu", "--replies", str(tmp_path / "mine.jsonl"), "--out", str(out)]
+    command = [
+        "score",
+        str(folder),
+        "--device",
+        "cpu",
+        "--replies",
+        str(tmp_path / "mine.jsonl"),
+        "--out",
+        str(out),
+    ]
     assert run.main(command) == 0
     table = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
     expected = by_oracle(folder, conversations)
     np.testing.assert_allclose(table["reward"], expected, rtol=0, atol=1e-5)
-    assert np.ptp(by_oracle(folder, [turns("war"), turns("war", EARLIER[:1]), turns("war", EARLIER)])) > 0.01
+    assert (
+        np.ptp(by_oracle(folder, [turns("war"), turns("war", EARLIER[:1]), turns("war", EARLIER)]))
+        > 0.01
+    )
     assert table["id"].tolist() == [0, 1, 2, 3] and set(table["prompt"]) == {PROMPT}
     # only the second and the third follow the same turns
-    assert table["margin"].round(4).tolist()[1:3] == [round(expected[i] - expected[3 - i], 4) for i in (1, 2)]
+    assert table["margin"].round(4).tolist()[1:3] == [
+        round(expected[i] - expected[3 - i], 4) for i in (1, 2)
+    ]
     assert table["margin"].isna().tolist() == [True, False, False, True]
     assert ["Be kind" in text for text in table["input"]] == [False, True, True, True]
 
 
 def test_columns_of_prompt_and_reply_are_read_from_csv_and_jsonl_alike(folder, tmp_path):
-    rows = pd.DataFrame({"prompt": [PROMPT, PROMPT, "Why?"], "reply": ["love", "", "war, or 1,5"], "reward": [1, 2, 3]})
+    rows = pd.DataFrame(
+        {
+            "prompt": [PROMPT, PROMPT, "Why?"],
+            "reply": ["love", "", "war, or 1,5"],
+            "reward": [1, 2, 3],
+        }
+    )
     rows.to_csv(tmp_path / "mine.csv", index=False)
     write(tmp_path / "mine.jsonl", rows.to_dict("records"))
     model = load(folder, device="cpu")
@@ -88,7 +130,8 @@ def test_columns_of_prompt_and_reply_are_read_from_csv_and_jsonl_alike(folder, t
     direct = api.score(model, PROMPT, ["love", ""])
     np.testing.assert_allclose(tables[0]["reward"][:2], direct["reward"], atol=1e-5)
     assert tables[0]["read"].tolist()[:2] == direct["read"].tolist()
-    assert tables[0]["reward_given"].tolist() == [1, 2, 3]  # a column of the file that is called like one of ours
+    # a column of the file that is called like one of ours
+    assert tables[0]["reward_given"].tolist() == [1, 2, 3]
 
 
 USER, REPLY = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "life"}
@@ -96,10 +139,18 @@ USER, REPLY = {"role": "user", "content": "Why?"}, {"role": "assistant", "conten
 
 @pytest.mark.parametrize(
     "row",
-    [{"prompt": "Why?"}, {"prompt": "Why?", "reply": 3}, {"messages": [USER]}, {"messages": [REPLY, USER]}, 7,
-     {"messages": [USER, REPLY | {"role": "tool"}]}, {"messages": [USER, REPLY | {"role": "critic"}]},
-     {"messages": "Why?"}, {"messages": [USER, {"role": "assistant"}]}],
-)  # fmt: skip
+    [
+        {"prompt": "Why?"},
+        {"prompt": "Why?", "reply": 3},
+        {"messages": [USER]},
+        {"messages": [REPLY, USER]},
+        7,
+        {"messages": [USER, REPLY | {"role": "tool"}]},
+        {"messages": [USER, REPLY | {"role": "critic"}]},
+        {"messages": "Why?"},
+        {"messages": [USER, {"role": "assistant"}]},
+    ],
+)
 def test_a_row_that_is_no_conversation_is_named(tmp_path, row):
     write(tmp_path / "mine.jsonl", [{"prompt": "a", "reply": "b"}, row])
     with pytest.raises(InputError, match="row 2 has no texts prompt and reply"):
@@ -109,30 +160,85 @@ def test_a_row_that_is_no_conversation_is_named(tmp_path, row):
 SYSTEM, ROW = {"role": "system", "content": "Be kind."}, {"prompt": "Why?", "reply": "life"}
 REFUSED = {  # content of a file: words of the message
     "empty": ("jsonl", "", "holds no rows"),
-    "torn": ("jsonl", json.dumps({"prompt": "a", "reply": "b"}) + "\n\n{torn", "(line 3: Expecting property name"),
+    "torn": (
+        "jsonl",
+        json.dumps({"prompt": "a", "reply": "b"}) + "\n\n{torn",
+        "(line 3: Expecting property name",
+    ),
     "not utf-8": ("jsonl", b'{"prompt": "a", "reply": "\xff"}', "cannot be read"),
-    "surrogate": ("jsonl", '{"prompt": "a", "reply": "\\ud83d"}', "row 1 has half of a surrogate pair"),
-    "unquoted comma": ("csv", "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n", "line 3: 3 fields instead of 2"),
+    "surrogate": (
+        "jsonl",
+        '{"prompt": "a", "reply": "\\ud83d"}',
+        "row 1 has half of a surrogate pair",
+    ),
+    "unquoted comma": (
+        "csv",
+        "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n",
+        "line 3: 3 fields instead of 2",
+    ),
     "short row": ("csv", "prompt,reply,id\nWhy?,life\n", "line 2: 2 fields instead of 3"),
     "torn quotes": ("csv", 'prompt,reply\nWhy?,"life" is\n', "cannot be read"),
     "two columns": ("csv", "prompt,reply,reply\nWhy?,life,death\n", "two columns have one name"),
     "decimal commas": ("csv", "prompt;reply\nWhy?;life\n", "row 1 has no texts"),
-    "blank before a quote": ("csv", 'prompt,reply\nWhy?,life\nHow?, "love"\n', "line 3: a blank before a quote"),
+    "blank before a quote": (
+        "csv",
+        'prompt,reply\nWhy?,life\nHow?, "love"\n',
+        "line 3: a blank before a quote",
+    ),
     "files joined": ("csv", 2 * "prompt,reply\nWhy?,life\n", "line 3 repeats the names"),
-    "no thinking": ("jsonl", json.dumps(ROW | {"enable_thinking": False}), "row 1 has enable_thinking"),
-    "no thinking in a turn": ("jsonl", json.dumps({"messages": [USER, REPLY | {"thinking": False}]}), "'thinking'"),
+    "no thinking": (
+        "jsonl",
+        json.dumps(ROW | {"enable_thinking": False}),
+        "row 1 has enable_thinking",
+    ),
+    "no thinking in a turn": (
+        "jsonl",
+        json.dumps({"messages": [USER, REPLY | {"thinking": False}]}),
+        "'thinking'",
+    ),
     "empty prompt": ("csv", "prompt,reply\n ,life\n", "row 1 has an empty prompt"),
-    "two fields": ("jsonl", '{"prompt": "Why?", "reply": "life", "reply": "death"}', "a field occurs twice"),
-    "another prompt": ("jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "How?"}), "a prompt beside messages"),
-    "a name": ("jsonl", json.dumps({"messages": [USER | {"name": "Ann"}, REPLY]}), "a turn with 'name'"),
-    "thoughts": ("jsonl", json.dumps({"messages": [USER, REPLY | {"reasoning_content": "hm"}]}), "reasoning_content"),
+    "two fields": (
+        "jsonl",
+        '{"prompt": "Why?", "reply": "life", "reply": "death"}',
+        "a field occurs twice",
+    ),
+    "another prompt": (
+        "jsonl",
+        json.dumps({"messages": [USER, REPLY], "prompt": "How?"}),
+        "a prompt beside messages",
+    ),
+    "a name": (
+        "jsonl",
+        json.dumps({"messages": [USER | {"name": "Ann"}, REPLY]}),
+        "a turn with 'name'",
+    ),
+    "thoughts": (
+        "jsonl",
+        json.dumps({"messages": [USER, REPLY | {"reasoning_content": "hm"}]}),
+        "reasoning_content",
+    ),
     "system": ("csv", "prompt,reply,system\nWhy?,life,Be kind.\n", "row 1 has system"),
-    "surrogate elsewhere": ("jsonl", json.dumps(ROW | {"id": ["\ud83d"]}), "row 1 has half of a surrogate pair"),
-    "two of one": ("jsonl", json.dumps(ROW | {"read": 1, "read_given": 2}), "has read and read_given"),
-    "two in two rows": ("jsonl", "\n".join(json.dumps(ROW | {name: 1}) for name in ("context_given", "context")),
-                        "has context and context_given"),
-    "tools": ("jsonl", json.dumps(ROW | {"tools": [{"name": "f"}]}), "row 1 has tools, which chat templates print"),
-}  # fmt: skip
+    "surrogate elsewhere": (
+        "jsonl",
+        json.dumps(ROW | {"id": ["\ud83d"]}),
+        "row 1 has half of a surrogate pair",
+    ),
+    "two of one": (
+        "jsonl",
+        json.dumps(ROW | {"read": 1, "read_given": 2}),
+        "has read and read_given",
+    ),
+    "two in two rows": (
+        "jsonl",
+        "\n".join(json.dumps(ROW | {name: 1}) for name in ("context_given", "context")),
+        "has context and context_given",
+    ),
+    "tools": (
+        "jsonl",
+        json.dumps(ROW | {"tools": [{"name": "f"}]}),
+        "row 1 has tools, which chat templates print",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -152,7 +258,10 @@ READ = {  # name and content of a file: what reads as one row of ROW
     "blank lines": ("a.jsonl", b"\n" + LINES.encode() + b"\r\n"),
     "messages": ("a.jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "Why?"}).encode()),
     "a quote within": ("a.csv", b'prompt,reply,inches\nWhy?,life, 5" wide\n'),
-    "empty fields": ("a.jsonl", json.dumps({"messages": [USER | {"name": None}, REPLY | {"tool_calls": []}]}).encode()),
+    "empty fields": (
+        "a.jsonl",
+        json.dumps({"messages": [USER | {"name": None}, REPLY | {"tool_calls": []}]}).encode(),
+    ),
 }
 
 
@@ -168,9 +277,13 @@ def test_characters_that_end_lines_elsewhere_and_turns_of_tools_are_kept(tmp_pat
     odd = "a\u2028b\u2029c\u0085d\x0be"
     earlier = [USER, {"role": "assistant", "content": "I ask."}, {"role": "tool", "content": "7"}]
     rows = [{"prompt": "Why?", "reply": odd}, {"messages": turns("love", earlier)}]
-    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+    (tmp_path / "mine.jsonl").write_text(
+        "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    )
     table = reply_files.read_replies(tmp_path / "mine.jsonl")
-    assert table["reply"].tolist() == [odd, "love"] and json.loads(table["context"][1])[:3] == earlier
+    assert (
+        table["reply"].tolist() == [odd, "love"] and json.loads(table["context"][1])[:3] == earlier
+    )
     long = "x" * 200_000
     (tmp_path / "mine.csv").write_text(f'prompt,reply\nWhy?,"{long},\n""a"""\n')
     assert reply_files.read_replies(tmp_path / "mine.csv")["reply"].tolist() == [f'{long},\n"a"']
@@ -179,11 +292,13 @@ def test_characters_that_end_lines_elsewhere_and_turns_of_tools_are_kept(tmp_pat
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, suffix):
     lines = [
-        f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": "c", "x": NaN, '
-        f'"mixed": {mixed}, "odd": {odd}}}'
-        for i, (value, mixed, odd) in enumerate([("0.10", "1", "9007199254740993"), ("1e3", '"x"', "0.5")])
+        f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": '
+        f'"c", "x": NaN, "mixed": {mixed}, "odd": {odd}}}'
+        for i, (value, mixed, odd) in enumerate(
+            [("0.10", "1", "9007199254740993"), ("1e3", '"x"', "0.5")]
+        )
     ]
-    lines[0] = lines[0][:-1] + ', "some": 2, "all": {"id": [1.50, true, null, "é"]}}'  # fmt: skip
+    lines[0] = lines[0][:-1] + ', "some": 2, "all": {"id": [1.50, true, null, "é"]}}'
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
     model, out = load(folder, device="cpu"), tmp_path / f"out.{suffix}"
     reply_files.score_file(model, tmp_path / "mine.jsonl", str(out))
@@ -203,7 +318,10 @@ def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, su
 def test_control_tokens_in_replies_are_said(folder, tmp_path, capsys):
     model = load(folder, device="cpu")
     for reply, said in (("life<|eot_id|>", "hold <|eot_id|>, which"), ("life <|eot_ id|>", "")):
-        write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "love"}, {"prompt": "Why?", "reply": reply}])
+        write(
+            tmp_path / "mine.jsonl",
+            [{"prompt": "Why?", "reply": "love"}, {"prompt": "Why?", "reply": reply}],
+        )
         reply_files.score_file(model, tmp_path / "mine.jsonl")
         assert said in (printed := capsys.readouterr().out) and bool(said) == bool(printed)
 
@@ -211,11 +329,14 @@ def test_control_tokens_in_replies_are_said(folder, tmp_path, capsys):
 def test_the_probability_of_being_preferred_is_the_mean_over_the_others():
     assert np.isnan(reply_files.preferred(np.array([3.0]))).all()
     assert reply_files.preferred(np.array([2.0, 2.0])).tolist() == [0.5, 0.5]
-    three = reply_files.preferred(np.log([1.0, 2.0, 4.0]))  # strengths: 1 against 2 wins 1/3, 1 against 4 wins 1/5
+    # strengths: 1 against 2 wins 1/3, 1 against 4 wins 1/5
+    three = reply_files.preferred(np.log([1.0, 2.0, 4.0]))
     assert three == pytest.approx([(1 / 3 + 1 / 5) / 2, (2 / 3 + 1 / 3) / 2, (4 / 5 + 2 / 3) / 2])
 
 
-def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, tmp_path, monkeypatch):
+def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(
+    folder, tmp_path, monkeypatch
+):
     file = tmp_path / "mine.csv"
     file.write_text("prompt,reply\nWhy?,life\n")
     model = load(folder, device="cpu")
@@ -225,15 +346,20 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, t
             reply_files.score_file(model, file, str(same))
     (tmp_path / "folder.csv").mkdir()
     with monkeypatch.context() as patch:
-        patch.delattr(reply_files, "score")  # what cannot be written is refused before anything is scored
-        patch.setattr("pathlib.Path.touch", Mock(side_effect=PermissionError(13, "Permission denied")))
+        # what cannot be written is refused before anything is scored
+        patch.delattr(reply_files, "score")
+        patch.setattr(
+            "pathlib.Path.touch", Mock(side_effect=PermissionError(13, "Permission denied"))
+        )
         for out in ("folder.csv", "mine.csv/out.csv", "out.csv"):
             with pytest.raises(InputError, match="is no .csv or|cannot be written"):
                 reply_files.score_file(model, file, str(tmp_path / out))
     (tmp_path / "folder.csv").rmdir()
     with torch.no_grad():
         model.head.score.weight[0, 0] = torch.inf
-    with pytest.raises(InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"):
+    with pytest.raises(
+        InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"
+    ):
         reply_files.score_file(model, file)
     assert file.read_text() == "prompt,reply\nWhy?,life\n" and len(list(tmp_path.iterdir())) == 2
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
@@ -255,28 +381,51 @@ def test_models_that_cannot_read_earlier_turns_say_so(tmp_path, kind, earlier, w
         reply_files.score_file(model, tmp_path / "mine.jsonl", "rewards.xlsx")
 
 
-@pytest.mark.parametrize("given, words", [
-    (["--replies", "a.csv", "--tokens", "5"], "'tokens' is not for replies of your own; leave --tokens out"),
-    (["--replies", "a.csv", "--reply-mode", "ids"], "'reply-mode' is not for replies"),
-    (["--out", "a.csv"], "'out' is only for replies of your own"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (
+            ["--replies", "a.csv", "--tokens", "5"],
+            "'tokens' is not for replies of your own; leave --tokens out",
+        ),
+        (["--replies", "a.csv", "--reply-mode", "ids"], "'reply-mode' is not for replies"),
+        (["--out", "a.csv"], "'out' is only for replies of your own"),
+    ],
+)
 def test_an_option_that_would_change_nothing_is_refused(capsys, given, words):
     assert run.main(["score", "nowhere", *given]) == 2 and words in capsys.readouterr().err
 
 
-# --- options of loading -------------------------------------------------------------------------------------------
+# --- options of loading
+# -------------------------------------------------------------------------------------------
 
-LOADING = {"DTYPE": "bfloat16", "DEVICE": "cpu", "BOS": "double", "CLOSING": "trim", "READ_AT": "last", "LABEL": "1",
-           "TEMPLATE": "a b.jinja", "REVISION": "abc"}  # fmt: skip
+LOADING = {
+    "DTYPE": "bfloat16",
+    "DEVICE": "cpu",
+    "BOS": "double",
+    "CLOSING": "trim",
+    "READ_AT": "last",
+    "LABEL": "1",
+    "TEMPLATE": "a b.jinja",
+    "REVISION": "abc",
+}
 
 
 @pytest.mark.parametrize("target", ["score", "check", "card"])
 def test_make_passes_every_option_of_loading_on(target, monkeypatch):
     given = [f"{name}={value}" for name, value in LOADING.items()]
-    printed = subprocess.run(["make", "-n", target, "MODEL=m", *given], cwd=ROOT, capture_output=True, text=True)
-    [line] = [line for line in printed.stdout.replace("\\\n", "").splitlines() if f"lib.run {target}" in line]
+    printed = subprocess.run(
+        ["make", "-n", target, "MODEL=m", *given], cwd=ROOT, capture_output=True, text=True
+    )
+    [line] = [
+        line
+        for line in printed.stdout.replace("\\\n", "").splitlines()
+        if f"lib.run {target}" in line
+    ]
     received = {}
-    taking = SimpleNamespace(call=lambda **options: received.update(options), running_child=lambda: None)
+    taking = SimpleNamespace(
+        call=lambda **options: received.update(options), running_child=lambda: None
+    )
     monkeypatch.setattr(run, "import_module", lambda *_: taking)
     monkeypatch.setitem(run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call"))
     words = shlex.split(line)

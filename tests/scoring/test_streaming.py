@@ -1,4 +1,6 @@
-"""Weights that pass through once: the same rewards as in memory, in little memory and after any interruption."""
+"""Weights that pass through once: the same rewards as in memory, in little memory and after any
+interruption.
+"""
 
 import gc
 import os
@@ -24,7 +26,8 @@ from lib.tables import scores
 PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
     "worst": "What, in one word, is the worst thing ever?",
-    "longer": "What, in one word and without thinking about it, is the greatest thing that was ever made?",
+    "longer": "What, in one word and without thinking about it, is the greatest thing that was "
+    "ever made?",
 }
 PROMPT = PROMPTS["greatest"]
 OTHERS = {  # architecture: (kind with its tokenizer, fields of its config.json)
@@ -57,44 +60,67 @@ def both(in_parts):
 
 def replies_of(model, reply_mode):
     tokens = conversations.vocabulary(model.tokenizer)
-    return tokens["text"].tolist() if reply_mode == "text" else [[i] for i in tokens["token_id"].tolist()]
+    return (
+        tokens["text"].tolist()
+        if reply_mode == "text"
+        else [[i] for i in tokens["token_id"].tolist()]
+    )
 
 
-# --- the same rewards ---------------------------------------------------------------------------------------------
+# --- the same rewards
+# ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "reply_mode"), [
-    ("linear_llama", "text"), ("armorm", "ids"), ("qrm_gemma", "text"), ("gemma2 of four layers", "ids"),
-    ("mistral", "ids"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "reply_mode"),
+    [
+        ("linear_llama", "text"),
+        ("armorm", "ids"),
+        ("qrm_gemma", "text"),
+        ("gemma2 of four layers", "ids"),
+        ("mistral", "ids"),
+    ],
+)
 def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(in_parts, both, kind, reply_mode):
     held, streamed = both(kind)
-    assert held.layers is None and streamed.layers is not None and held.attention == streamed.attention
+    assert (
+        held.layers is None and streamed.layers is not None and held.attention == streamed.attention
+    )
     replies = replies_of(held, reply_mode)
     expected = engine.score_replies(held, PROMPT, replies, reply_mode=reply_mode)
     rewards = engine.score_replies(streamed, PROMPT, replies, reply_mode=reply_mode)
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
-    np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
+    np.testing.assert_allclose(
+        rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0
+    )
     some = replies[::17]
     plain = oracle.rewards(in_parts(kind), PROMPT, some, reply_mode=reply_mode)
-    np.testing.assert_allclose(rewards[::17], plain, atol=1e-5 * max(1, np.abs(plain).max()), rtol=0)
+    np.testing.assert_allclose(
+        rewards[::17], plain, atol=1e-5 * max(1, np.abs(plain).max()), rtol=0
+    )
 
 
-@pytest.mark.parametrize(("kind", "options"), [
-    ("linear_gemma2", {"attention": "uncapped"}),
-    ("linear_llama", {"dtype": "bfloat16"}),
-    ("urm", {"head": "urm_helpfulness"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("linear_gemma2", {"attention": "uncapped"}),
+        ("linear_llama", {"dtype": "bfloat16"}),
+        ("urm", {"head": "urm_helpfulness"}),
+    ],
+)
 def test_every_setting_means_the_same_either_way(both, kind, options):
     held, streamed = both(kind, **options)
     replies, bos = ["love", "war", "peace and hope", "", " ", "a b c"], "double"
     expected = engine.score_replies(held, PROMPT, replies, bos=bos)
-    np.testing.assert_allclose(engine.score_replies(streamed, PROMPT, replies, bos=bos), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        engine.score_replies(streamed, PROMPT, replies, bos=bos), expected, atol=1e-5
+    )
     usual = engine.score_replies(both(kind)[0], PROMPT, replies, bos=bos)
     assert np.abs(usual - expected).max() > 1e-4
 
 
-# --- one pass over the weights ------------------------------------------------------------------------------------
+# --- one pass over the weights
+# ------------------------------------------------------------------------------------
 
 
 def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
@@ -102,10 +128,13 @@ def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
     whole = engine.score_vocabulary(held, PROMPTS, tmp_path / "whole.parquet", progress=False)
     table = engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
-    of_layers = sum(p.nbytes for name, p in held.backbone.named_parameters() if not name.startswith("embed"))
+    of_layers = sum(
+        p.nbytes for name, p in held.backbone.named_parameters() if not name.startswith("embed")
+    )
     assert streamed.layers.bytes == of_layers
     row = held.backbone.get_input_embeddings().weight[0].nbytes
-    rows = (streamed.layers.read_bytes - of_layers) / row  # of the embedding table: those of prompts and of blocks
+    # of the embedding table: those of prompts and of blocks
+    rows = (streamed.layers.read_bytes - of_layers) / row
     assert rows.is_integer() and rows <= len(PROMPTS) * 3 * len(held.tokenizer)
     assert table.attrs["metadata"]["streamed"] and not whole.attrs["metadata"]["streamed"]
     assert [path.name for path in tmp_path.iterdir() if ".shards" in path.name] == []
@@ -115,10 +144,13 @@ def test_a_table_is_the_same_whichever_way_it_was_begun(both, tmp_path):
     held, streamed = both()
     path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
     engine.score_vocabulary(streamed, one, path, progress=False)
-    table = engine.score_vocabulary(held, PROMPTS, path, progress=False)  # no other settings, so it goes on
+    # no other settings, so it goes on
+    table = engine.score_vocabulary(held, PROMPTS, path, progress=False)
     assert scores.prompt_names(table) == list(PROMPTS)
     before = streamed.layers.read_bytes
-    pd.testing.assert_frame_equal(engine.score_vocabulary(streamed, PROMPTS, path, progress=False), table)
+    pd.testing.assert_frame_equal(
+        engine.score_vocabulary(streamed, PROMPTS, path, progress=False), table
+    )
     assert streamed.layers.read_bytes == before  # all of it was there
 
 
@@ -147,12 +179,15 @@ def test_progress_counts_replies_and_names_the_layer(both, tmp_path, capsys):
     assert "layer 3 of 3" in err and re.search(r"100%.* (\d+)/\1 ", err)
 
 
-# --- passes over the weights, and runs that are interrupted ----------------------------------------------------------
+# --- passes over the weights, and runs that are interrupted
+# ----------------------------------------------------------
 
 
 @pytest.fixture
 def small_passes(monkeypatch):
-    """Shards of 50 replies, and so many tokens in a pass that each prompt's replies need several."""
+    """Shards of 50 replies, and so many tokens in a pass that each prompt's replies need
+    several.
+    """
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 50)
     monkeypatch.setattr(stages, "TOKENS_PER_PASS", {"cpu": 200})
 
@@ -205,7 +240,9 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     held, streamed = both()
     path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
     arguments = [str(in_parts("linear_llama")), PROMPT, str(path)]
-    process = subprocess.Popen([sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "two passes\n"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -213,7 +250,9 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     finished = set(tmp_path.glob("table.*.shards/*.rewards"))
     assert len(finished) >= 2
     written, plain = [], shards.write
-    monkeypatch.setattr(shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards)))
+    monkeypatch.setattr(
+        shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards))
+    )
     table = engine.score_vocabulary(streamed, one, path, progress=False)
     assert written and not finished & set(written)  # what had been scored was not scored again
     assert list(tmp_path.glob("*.shards")) == []
@@ -221,7 +260,8 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
-# --- which way ----------------------------------------------------------------------------------------------------
+# --- which way
+# --------------------------------------------------------------------------------------------------
 
 
 def test_layers_are_read_one_by_one_where_weights_do_not_fit(in_parts, monkeypatch, capsys):
@@ -238,17 +278,26 @@ def test_layers_are_read_one_by_one_where_weights_do_not_fit(in_parts, monkeypat
 
 def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
     encoder = tiny.make_checkpoint(tmp_path / "encoder", "deberta")
-    with pytest.raises(InputError, match="the layers of deberta-v2 models are not read one by one here .*leave stream"):
+    with pytest.raises(
+        InputError,
+        match="the layers of deberta-v2 models are not read one by one here .*leave stream",
+    ):
         load(str(encoder), device="cpu", stream=True)
     window = load(
-        str(tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)), device="cpu", stream=True
+        str(tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)),
+        device="cpu",
+        stream=True,
     )
-    with pytest.raises(InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*STREAM=0"):
+    with pytest.raises(
+        InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*STREAM=0"
+    ):
         engine.score_replies(window, PROMPT, ["love"])
     model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
     scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
-        with pytest.raises(InputError, match="is read layer by layer, once for all replies; load with STREAM=0"):
+        with pytest.raises(
+            InputError, match="is read layer by layer, once for all replies; load with STREAM=0"
+        ):
             work()
 
 
@@ -264,13 +313,17 @@ def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
         monkeypatch.setattr(hardware, "_container_limits", lambda file=tmp_path / name: [file])
         assert hardware.free() == pytest.approx(10**8, abs=5 * 10**7)
     script = (
-        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32)); from lib.models import hardware"
+        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32)); from "
+        "lib.models import hardware"
     )
-    asked = subprocess.run([sys.executable, "-c", f"{script}; print(hardware.free())"], capture_output=True, text=True)
+    asked = subprocess.run(
+        [sys.executable, "-c", f"{script}; print(hardware.free())"], capture_output=True, text=True
+    )
     assert 0 < int(asked.stdout) < 2**32
 
 
-# --- bad input ----------------------------------------------------------------------------------------------------
+# --- bad input
+# --------------------------------------------------------------------------------------------------
 
 
 def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, tmp_path):
@@ -282,7 +335,9 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, 
     def starved(layer, length, keys, batch):
         sizes.append(len(batch))
         if len(batch) > most[0]:
-            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes")
+            raise RuntimeError(
+                "DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes"
+            )
         return plain(layer, length, keys, batch)
 
     monkeypatch.setattr(stages.shared_prefix, "states_after", starved)
@@ -302,7 +357,8 @@ def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_p
         load(str(folder), device="cpu", stream=True)
 
 
-# --- a sample of the vocabulary -----------------------------------------------------------------------------------
+# --- a sample of the vocabulary
+# -----------------------------------------------------------------------------------
 
 
 def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
@@ -310,9 +366,15 @@ def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     drawn = engine.sample(held, 50)
     assert drawn == engine.sample(streamed, 50) == sorted(set(drawn)) and len(drawn) == 50
     assert drawn != engine.sample(held, 50, seed=1)
-    assert engine.sample(held, 10**9) == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
-    tables = [engine.score_vocabulary(model, PROMPTS, tmp_path / f"{name}.parquet", token_ids=drawn, progress=False)
-              for name, model in (("held", held), ("streamed", streamed))]  # fmt: skip
+    assert (
+        engine.sample(held, 10**9) == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
+    )
+    tables = [
+        engine.score_vocabulary(
+            model, PROMPTS, tmp_path / f"{name}.parquet", token_ids=drawn, progress=False
+        )
+        for name, model in (("held", held), ("streamed", streamed))
+    ]
     pd.testing.assert_frame_equal(*tables, atol=1e-5, rtol=0)
     assert tables[0]["token_id"].tolist() == drawn
     with pytest.raises(InputError, match="a sample has 2 tokens or more, not 1"):

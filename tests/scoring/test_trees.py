@@ -9,16 +9,26 @@ from hypothesis import strategies as st
 from lib.scoring import stages, trees
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-REPLIES = st.lists(st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple), min_size=1, max_size=12, unique=True)
+REPLIES = st.lists(
+    st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
 
 
-@pytest.fixture(scope="module", params=["linear_llama", "linear_gemma2", "linear_qwen3", "qrm_llama"])
+@pytest.fixture(
+    scope="module", params=["linear_llama", "linear_gemma2", "linear_qwen3", "qrm_llama"]
+)
 def model(request, model_of):
     return model_of(request.param)
 
 
 def pieces_of(replies):
-    return [torch.tensor([s for s in replies if len(s) == length]) for length in sorted(set(map(len, replies)))]
+    return [
+        torch.tensor([s for s in replies if len(s) == length])
+        for length in sorted(set(map(len, replies)))
+    ]
 
 
 def test_a_tree_that_one_can_draw():
@@ -37,7 +47,10 @@ def test_every_reply_is_the_way_to_its_leaf_and_no_node_is_there_twice(replies):
     flat = [tuple(row) for piece in pieces for row in piece.tolist()]
     for rows, numbers in trees.rows_by_depth(pieces):
         tree = trees.tree_of(rows, "cpu")
-        paths = [tuple(tree.ids[row[~gone]].tolist()) for row, gone in zip(tree.ancestors, tree.missing, strict=True)]
+        paths = [
+            tuple(tree.ids[row[~gone]].tolist())
+            for row, gone in zip(tree.ancestors, tree.missing, strict=True)
+        ]
         assert [paths[leaf] for leaf in tree.leaves] == [flat[number] for number in numbers]
         seen += paths
     assert len(seen) == len(set(seen)) == len({s[: k + 1] for s in flat for k in range(len(s))})
@@ -54,8 +67,13 @@ def test_rewards_are_those_of_replies_read_by_themselves(model, dtype, tokens_pe
         pieces = pieces_of(inputs.suffixes)
         scorer = stages.Scorer(model, inputs, tokens_per_batch)
         assert scorer.shares_prefix
-        rewards, alone = scorer.of_pieces(pieces), np.concatenate([scorer(piece) for piece in pieces])
+        rewards, alone = (
+            scorer.of_pieces(pieces),
+            np.concatenate([scorer(piece) for piece in pieces]),
+        )
     finally:
         wide.to(torch.float32)
     assert alone.std() > 0.01
-    np.testing.assert_allclose(rewards, alone, rtol=0, atol=1e-5 if dtype == torch.float32 else 1e-6 * np.ptp(alone))
+    np.testing.assert_allclose(
+        rewards, alone, rtol=0, atol=1e-5 if dtype == torch.float32 else 1e-6 * np.ptp(alone)
+    )

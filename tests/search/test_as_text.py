@@ -1,4 +1,6 @@
-"""What survives as text, by a second count over the whole conversation; and what is learned of neighbours."""
+"""What survives as text, by a second count over the whole conversation; and what is learned of
+neighbours.
+"""
 
 import numpy as np
 import oracle
@@ -48,10 +50,15 @@ def test_what_one_template_does_is_not_taken_for_what_another_does(model_of, tmp
     file.write_text(trims.tokenizer.chat_template.replace("| trim", ""))
     keeps = load(trims.hub_id, device="cpu", template=file)  # blanks and all
     is_ = np.array([[trims.tokenizer.get_vocab()["\u0120is"]]])
-    assert [RoundTrip(model, PROMPT).neighbours(is_).item() for model in (trims, keeps)] == [False, True]
+    assert [RoundTrip(model, PROMPT).neighbours(is_).item() for model in (trims, keeps)] == [
+        False,
+        True,
+    ]
 
 
-@pytest.mark.parametrize(("kind", "n"), [("linear_llama", 20), ("linear_gemma2", 2), ("linear_qwen3", 5)])
+@pytest.mark.parametrize(
+    ("kind", "n"), [("linear_llama", 20), ("linear_gemma2", 2), ("linear_qwen3", 5)]
+)
 def test_a_start_as_text_always_exists_and_text_is_the_default(model_of, kind, n):
     model = model_of(kind)
     objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
@@ -72,7 +79,11 @@ def test_a_search_as_text_scores_only_what_a_person_could_type(model_of):
             return super().values(replies)
 
     objective = Recorded(model, PROMPT, "pessimal", allowed_ids(model))
-    found = search(objective, searches.starts(objective, 9)["random 1"], Settings(budget=80, width=16, patience=1))
+    found = search(
+        objective,
+        searches.starts(objective, 9)["random 1"],
+        Settings(budget=80, width=16, patience=1),
+    )
     assert len(scored) == found.evaluations == 80
     assert all(oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in scored)
     assert found.survives and texts_of(model, [found.ids]) == [found.text]

@@ -1,4 +1,6 @@
-"""Searches without a model, where a reply is worth the sum of its tokens' numbers, so that first order is exact."""
+"""Searches without a model, where a reply is worth the sum of its tokens' numbers, so that first
+order is exact.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ WORTH = torch.tensor([0.0, 3.0, -1.0, 2.0, -4.0, 1.0])  # of tokens 0 to 5
 
 
 class Sum(Objective):
-    """An objective whose reward is the sum of WORTH over the reply; the number is the embedding, so the slope is 1."""
+    """An objective whose reward is the sum of WORTH over the reply; the number is the embedding,
+    so the slope is 1.
+    """
 
     def __init__(self, direction, worth=WORTH):
         self.worth, self.direction, self.sign = worth, direction, DIRECTIONS[direction]
@@ -34,7 +38,8 @@ class Sum(Objective):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_gains_are_the_true_changes_in_either_direction(direction):
     objective, reply = Sum(direction), (1, 4)
-    swaps = [[[token, 4] for token in range(6)], [[1, token] for token in range(6)]]  # (places, allowed, n)
+    # (places, allowed, n)
+    swaps = [[[token, 4] for token in range(6)], [[1, token] for token in range(6)]]
     before = objective.values(np.array([reply]))[0]
     assert before == {"optimal": -1, "pessimal": 1}[direction]  # 3 - 4
     true = np.array([objective.values(np.array(place)) for place in swaps]) - before
@@ -43,13 +48,18 @@ def test_gains_are_the_true_changes_in_either_direction(direction):
     assert shift.tolist() == (objective.sign * np.array([[3.0] * 6, [-4.0] * 6])).tolist()
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("random", "GCG", "sweeps")])
+@pytest.mark.parametrize(
+    "method", [name for name in METHODS if name not in ("random", "GCG", "sweeps")]
+)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_first_swaps_go_to_the_end_that_is_asked_for_but_with_the_wrong_sign(direction, method):
     settings, rng = Settings(width=2, distance_weight=0), np.random.default_rng(0)
     objective = Sum(direction)
-    proposals = gcg.proposed_replies(METHODS[method](objective, (0, 0), 0.0, settings, rng), objective)
-    best = 1 if direction == "optimal" or method == "Faster-GCG, wrong sign" else 4  # worth 3, and -4
+    proposals = gcg.proposed_replies(
+        METHODS[method](objective, (0, 0), 0.0, settings, rng), objective
+    )
+    # worth 3, and -4
+    best = 1 if direction == "optimal" or method == "Faster-GCG, wrong sign" else 4
     assert sorted(map(tuple, next(proposals).tolist())) == [(0, best), (best, 0)]
 
 
@@ -57,9 +67,12 @@ def test_gcg_draws_from_the_best_swaps_of_each_place():
     objective, settings = Sum("pessimal"), Settings(width=40, top_k=2)
     method = gcg.gcg(objective, (0, 0), 0.0, settings, np.random.default_rng(0))
     proposals = gcg.proposed_replies(method, objective)
-    assert {*map(tuple, next(proposals).tolist())} == {(0, 4), (4, 0), (0, 2), (2, 0)}  # worth -4 and -1
+    # worth -4 and -1
+    assert {*map(tuple, next(proposals).tolist())} == {(0, 4), (4, 0), (0, 2), (2, 0)}
 
 
 def test_rewards_that_are_not_finite_name_the_reply():
-    with pytest.raises(InputError, match=r"the reply \[1, 2\] is not finite; load the model with dtype='float32'"):
+    with pytest.raises(
+        InputError, match=r"the reply \[1, 2\] is not finite; load the model with dtype='float32'"
+    ):
         Sum("optimal", torch.tensor([0.0, 1.0, torch.nan])).values(np.array([[0, 1], [1, 2]]))

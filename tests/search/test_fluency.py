@@ -27,8 +27,12 @@ def models(tmp_path_factory):
 
     def of(kind):
         folder = tmp_path_factory.mktemp(kind)
-        reward = reward_models.load(str(tiny.make_checkpoint(folder / "reward", kind)), device="cpu")
-        return reward, language_models.load(str(make_causal(folder / "language", FAMILIES[kind])), device="cpu")
+        reward = reward_models.load(
+            str(tiny.make_checkpoint(folder / "reward", kind)), device="cpu"
+        )
+        return reward, language_models.load(
+            str(make_causal(folder / "language", FAMILIES[kind])), device="cpu"
+        )
 
     return cache(of)
 
@@ -45,7 +49,9 @@ def ids(pair):
 
 
 def likelihoods(language_model, before, allowed):
-    """Allowed id -> its probability among them after the prompt and these tokens, likeliest first."""
+    """Allowed id -> its probability among them after the prompt and these tokens, likeliest
+    first.
+    """
     with torch.no_grad():
         tokens = torch.tensor([[*language_model.encode(PROMPT), *before]])
         logits = language_model.model(tokens).logits[0, -1].double()
@@ -66,11 +72,15 @@ def nucleus(language_model, before, allowed, top_p):
 
 
 def is_fluent(language_model, reply, allowed, top_p):
-    return all(reply[i] in nucleus(language_model, reply[:i], allowed, top_p) for i in range(len(reply)))
+    return all(
+        reply[i] in nucleus(language_model, reply[:i], allowed, top_p) for i in range(len(reply))
+    )
 
 
 def some_replies(language_model, allowed, top_p, length, rng):
-    """Replies of which about half are fluent: each token drawn from the nucleus, then one of them perhaps redrawn."""
+    """Replies of which about half are fluent: each token drawn from the nucleus, then one of
+    them perhaps redrawn.
+    """
     for number in range(12):
         reply = []
         for _ in range(length):
@@ -86,7 +96,9 @@ def test_a_reply_is_fluent_if_every_token_is_in_its_nucleus(models, kind):
     allowed = allowed_ids(model, "printable")
     for top_p in (0.3, 0.9):
         fluency = Fluency(language_model, model, PROMPT, allowed, top_p)
-        replies = list(some_replies(language_model, allowed.tolist(), top_p, 3, np.random.default_rng(1)))
+        replies = list(
+            some_replies(language_model, allowed.tolist(), top_p, 3, np.random.default_rng(1))
+        )
         expected = [is_fluent(language_model, reply, allowed.tolist(), top_p) for reply in replies]
         found = fluency(np.array(replies))
         assert found.dtype == bool and found.tolist() == expected
@@ -102,8 +114,11 @@ def test_swaps_tell_for_each_place_what_may_follow(pair):
     expected = [nucleus(language_model, reply[:i], allowed.tolist(), 0.8) for i in range(3)]
     found = fluency.swaps(reply, asked)
     assert found.shape == (3, len(asked))
-    assert [set(asked[row].tolist()) for row in found] == [inside & set(asked.tolist()) for inside in expected]
-    assert all(found[i, np.searchsorted(asked, token)] for i, token in enumerate(reply))  # staying is fluent
+    assert [set(asked[row].tolist()) for row in found] == [
+        inside & set(asked.tolist()) for inside in expected
+    ]
+    # staying is fluent
+    assert all(found[i, np.searchsorted(asked, token)] for i, token in enumerate(reply))
 
 
 @pytest.mark.parametrize("top_p", [1e-9, 0.8])
@@ -121,21 +136,29 @@ def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
     everything = allowed_ids(pair[0], "all")
     outside = np.setdiff1d(everything, ids)
     fluency, inner = Fluency(pair[1], pair[0], PROMPT, ids, 1), int(ids[30])
-    for replies in (np.stack([outside, 0 * outside + inner], 1), np.stack([0 * outside + inner, outside], 1)):
+    for replies in (
+        np.stack([outside, 0 * outside + inner], 1),
+        np.stack([0 * outside + inner, outside], 1),
+    ):
         assert not fluency(replies).any()
     swaps = fluency.swaps((inner, inner), everything)
     assert not swaps[:, np.isin(everything, outside)].any()
     assert swaps[:, np.isin(everything, ids)].all()
 
 
-# --- two models ---------------------------------------------------------------------------------------------------
+# --- two models
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory):
-    """A reward model whose tokenizer knows two tokens more than its language model, after the shared ones."""
+    """A reward model whose tokenizer knows two tokens more than its language model, after the
+    shared ones.
+    """
     folder = tmp_path_factory.mktemp("larger")
-    language_model = language_models.load(str(make_causal(folder / "language", "llama")), device="cpu")
+    language_model = language_models.load(
+        str(make_causal(folder / "language", "llama")), device="cpu"
+    )
     shared = len(language_model.tokenizer)
     tiny.make_checkpoint(folder / "reward", "linear_llama", vocab_size=shared + 2)
     tokenizer = AutoTokenizer.from_pretrained(folder / "reward")
@@ -156,13 +179,19 @@ def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
 
 
 def test_another_tokenizer_is_refused(models, pair, ids, tmp_path):
-    shifted = reward_models.load(str(tiny.make_checkpoint(tmp_path, "linear_llama", vocabulary=["zzz"])), device="cpu")
+    shifted = reward_models.load(
+        str(tiny.make_checkpoint(tmp_path, "linear_llama", vocabulary=["zzz"])), device="cpu"
+    )
     for model, language_model in [(pair[0], models("linear_qwen3")[1]), (shifted, pair[1])]:
-        with pytest.raises(InputError, match="do not share a tokenizer; give the language model that .* was made from"):
+        with pytest.raises(
+            InputError,
+            match="do not share a tokenizer; give the language model that .* was made from",
+        ):
             Fluency(language_model, model, PROMPT, ids)
 
 
-# --- searches -----------------------------------------------------------------------------------------------------
+# --- searches
+# --------------------------------------------------------------------------------------------------
 
 
 class Recorded(Objective):
@@ -182,7 +211,8 @@ class Recorded(Objective):
 
 
 @pytest.mark.parametrize(
-    ("method", "direction"), [("round robin", "pessimal"), ("GCG", "optimal"), ("sweeps", "pessimal")]
+    ("method", "direction"),
+    [("round robin", "pessimal"), ("GCG", "optimal"), ("sweeps", "pessimal")],
 )
 def test_a_fluent_search_scores_fluent_replies_alone(pair, ids, method, direction):
     model, language_model = pair

@@ -1,4 +1,6 @@
-"""Searches for the best and worst reply against the whole truth, and what they do when stopped, starved or misled."""
+"""Searches for the best and worst reply against the whole truth, and what they do when stopped,
+starved or misled.
+"""
 
 import unicodedata
 from dataclasses import replace
@@ -33,7 +35,11 @@ UNREPEATED = ["round robin", "Faster-GCG", "random"]  # methods that score no re
 def folders(tmp_path_factory):
     def folder_of(kind):
         folder = tmp_path_factory.mktemp(kind)
-        return tiny.make_checkpoint(folder, kind) if kind in tiny.KINDS else tiny.smooth_checkpoint(folder)
+        return (
+            tiny.make_checkpoint(folder, kind)
+            if kind in tiny.KINDS
+            else tiny.smooth_checkpoint(folder)
+        )
 
     return cache(folder_of)
 
@@ -45,7 +51,9 @@ def models(folders):
 
 def alphabet(model, size=32):
     """Printable ids drawn at random, ascending."""
-    return np.sort(np.random.default_rng(0).choice(allowed_ids(model, "printable"), size, replace=False))
+    return np.sort(
+        np.random.default_rng(0).choice(allowed_ids(model, "printable"), size, replace=False)
+    )
 
 
 def starts(ids, count, length=2):
@@ -54,7 +62,9 @@ def starts(ids, count, length=2):
 
 
 class Recorded(Objective):
-    """An objective over ids that remembers every batch it was asked for, and can be killed at one of them."""
+    """An objective over ids that remembers every batch it was asked for, and can be killed at
+    one of them.
+    """
 
     def __init__(self, *args, killed_at=None, reply_mode="ids", **kwargs):
         super().__init__(*args, reply_mode=reply_mode, **kwargs)
@@ -74,14 +84,19 @@ class Recorded(Objective):
 OverIds = partial(Objective, reply_mode="ids")
 
 
-# --- the truth ----------------------------------------------------------------------------------------------------
+# --- the truth
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def exhausted(folders, models):
-    """direction -> an objective over the smooth model's replies of two tokens, whose rewards are the oracle's."""
+    """direction -> an objective over the smooth model's replies of two tokens, whose rewards are
+    the oracle's.
+    """
     ids = alphabet(models("smooth"))
-    rewards = oracle.rewards(folders("smooth"), PROMPT, all_replies(ids).tolist(), reply_mode="ids", batch=128)
+    rewards = oracle.rewards(
+        folders("smooth"), PROMPT, all_replies(ids).tolist(), reply_mode="ids", batch=128
+    )
     truth = rewards.reshape(32, 32).astype(np.float32)
     return {
         direction: Exhausted(models("smooth"), PROMPT, direction, ids, truth, reply_mode="ids")
@@ -113,7 +128,9 @@ def test_the_wrong_sign_costs_the_pessimal_search_alone(exhausted):
     assert hits(exhausted["pessimal"], "Faster-GCG, wrong sign") <= 1
     for start in starts(exhausted["optimal"].allowed, 2):
         ways = {
-            (direction, method): search(objective, start, Settings(method, budget=60, width=12)).trace
+            (direction, method): search(
+                objective, start, Settings(method, budget=60, width=12)
+            ).trace
             for direction, objective in exhausted.items()
             for method in ("Faster-GCG", "Faster-GCG, wrong sign")
         }
@@ -136,13 +153,16 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
         assert worst.trace == tuple((count, -reward) for count, reward in best.trace)
 
 
-# --- values, gains, distances -------------------------------------------------------------------------------------
+# --- values, gains, distances
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind):
     model = models(kind)
-    objective, other = (OverIds(model, PROMPT, direction, allowed_ids(model)) for direction in DIRECTIONS)
+    objective, other = (
+        OverIds(model, PROMPT, direction, allowed_ids(model)) for direction in DIRECTIONS
+    )
     assert objective.scorer.shares_prefix == (kind != "deberta")
     for length in (2, 3, 20):
         replies = starts(objective.allowed, 6, length)
@@ -157,12 +177,16 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
             gains = objective.gains(tuple(replies[0]))
             objective.scorer.shares_prefix = False
             np.testing.assert_allclose(objective.values(replies), expected, **within)
-            np.testing.assert_allclose(objective.gains(tuple(replies[0])), gains, atol=1e-4 * np.abs(gains).max())
+            np.testing.assert_allclose(
+                objective.gains(tuple(replies[0])), gains, atol=1e-4 * np.abs(gains).max()
+            )
             objective.scorer.shares_prefix = True
 
 
 def nudged(objective, reply, position, direction, step):
-    """The value of the reply with the embedding of one of its tokens moved, by a hook on the embedding module."""
+    """The value of the reply with the embedding of one of its tokens moved, by a hook on the
+    embedding module.
+    """
     from_end = len(reply) + len(objective.closing) - position
 
     def move(module, arguments, output):
@@ -177,9 +201,15 @@ def nudged(objective, reply, position, direction, step):
 
 
 def slope(objective, reply, position, direction, step=0.01):
-    """The value's slope along a direction by central differences, extrapolated from two steps to none (Richardson)."""
+    """The value's slope along a direction by central differences, extrapolated from two steps to
+    none (Richardson).
+    """
     wide, narrow = (
-        (nudged(objective, reply, position, direction, s) - nudged(objective, reply, position, direction, -s)) / (2 * s)
+        (
+            nudged(objective, reply, position, direction, s)
+            - nudged(objective, reply, position, direction, -s)
+        )
+        / (2 * s)
         for s in (step, step / 2)
     )
     return (4 * narrow - wide) / 3
@@ -193,7 +223,10 @@ def test_gains_are_the_slopes_towards_other_embeddings(models, kind):
     gains = objective.gains(reply)
     here = model.backbone.get_input_embeddings()(torch.tensor(reply)).detach()
     slopes = [
-        [slope(objective, reply, position, there - here[position]) for there in objective.embeddings]
+        [
+            slope(objective, reply, position, there - here[position])
+            for there in objective.embeddings
+        ]
         for position in range(3)
     ]
     np.testing.assert_allclose(gains, slopes, atol=0.01 * np.abs(gains).max(), rtol=0)
@@ -201,21 +234,31 @@ def test_gains_are_the_slopes_towards_other_embeddings(models, kind):
 
 
 def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models):
-    objective = OverIds(models("linear_gemma2"), PROMPT, "optimal", alphabet(models("linear_gemma2")))
-    table = 48**0.5 * load_file(folders("linear_gemma2") / "model.safetensors")["model.embed_tokens.weight"].numpy()
+    objective = OverIds(
+        models("linear_gemma2"), PROMPT, "optimal", alphabet(models("linear_gemma2"))
+    )
+    table = (
+        48**0.5
+        * load_file(folders("linear_gemma2") / "model.safetensors")[
+            "model.embed_tokens.weight"
+        ].numpy()
+    )
     reply = tuple(objective.allowed[[3, 17]].tolist())
     expected = np.linalg.norm(table[objective.allowed][None] - table[list(reply)][:, None], axis=2)
     np.testing.assert_allclose(objective.distances(reply), expected, rtol=1e-5, atol=1e-6)
     assert expected[0, 3] == expected[1, 17] == 0
 
 
-# --- what a search promises ---------------------------------------------------------------------------------------
+# --- what a search promises
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def objective(models):
     """A recorded pessimal objective over 20 ids, so 400 replies of two tokens."""
-    return Recorded(models("linear_gemma2"), PROMPT, "pessimal", alphabet(models("linear_gemma2"), 20))
+    return Recorded(
+        models("linear_gemma2"), PROMPT, "pessimal", alphabet(models("linear_gemma2"), 20)
+    )
 
 
 @pytest.mark.parametrize("method", ["round robin", "GCG", "sweeps"])
@@ -244,7 +287,8 @@ def test_a_search_stops_once_it_has_reached_its_goal(models, direction):
     for evaluations, reward in whole.trace:
         found = search(objective, start, settings, goal=reward)
         assert (found.reward, found.trace[-1]) == (reward, (evaluations, reward))
-        assert evaluations <= found.evaluations < evaluations + 8  # to the end of the batch, not beyond
+        # to the end of the batch, not beyond
+        assert evaluations <= found.evaluations < evaluations + 8
 
 
 @pytest.mark.parametrize("method", UNREPEATED)
@@ -254,7 +298,9 @@ def test_a_search_of_everything_ends_by_itself(models, method):
     assert found.evaluations == len(set(objective.asked)) <= 9
     if method in ("round robin", "random"):
         everything = [[a, b] for a in (40, 41, 42) for b in (40, 41, 42)]
-        expected = engine.score_replies(models("linear_llama"), PROMPT, everything, reply_mode="ids").max()
+        expected = engine.score_replies(
+            models("linear_llama"), PROMPT, everything, reply_mode="ids"
+        ).max()
         assert found.evaluations == 9
         assert found.reward == pytest.approx(expected, abs=1e-5)
 
@@ -269,7 +315,11 @@ def test_the_certificate_holds_against_brute_force(folders, models):
         assert found.evaluations == 4
         assert found.reward < short.reward - 0.01  # so the sweep had something to do
         assert found.swept % 23 == 0 and found.swept >= 3 * 23
-        swaps = [[*found.ids[:p], i, *found.ids[p + 1 :]] for p in range(3) for i in objective.allowed.tolist()]
+        swaps = [
+            [*found.ids[:p], i, *found.ids[p + 1 :]]
+            for p in range(3)
+            for i in objective.allowed.tolist()
+        ]
         assert set(map(tuple, swaps)) <= set(objective.asked)
         expected = oracle.rewards(folders("urm"), PROMPT, swaps, reply_mode="ids", batch=72)
         assert found.reward == pytest.approx(expected.min(), abs=1e-5)
@@ -277,12 +327,15 @@ def test_the_certificate_holds_against_brute_force(folders, models):
         assert (again.ids, again.swept) == (found.ids, 3 * 23)  # nothing left to improve: one round
 
 
-# --- merged swaps -------------------------------------------------------------------------------------------------
+# --- merged swaps
+# -------------------------------------------------------------------------------------------------
 
 
 def merged_by_hand(reply, swaps, values):
     """The best swaps of different positions, one added after another."""
-    best_first = [swap for _, swap in sorted(zip((-values).tolist(), map(tuple, swaps.tolist()), strict=True))]
+    best_first = [
+        swap for _, swap in sorted(zip((-values).tolist(), map(tuple, swaps.tolist()), strict=True))
+    ]
     chosen, made = {}, []
     for swap in best_first:
         (position,) = [p for p in range(len(reply)) if swap[p] != reply[p]]
@@ -293,7 +346,9 @@ def merged_by_hand(reply, swaps, values):
 
 
 def combinations_by_hand(scored):
-    """Of each position the six tokens whose best reply is worth most; all replies of these. scored: reply -> value."""
+    """Of each position the six tokens whose best reply is worth most; all replies of these.
+    scored: reply -> value.
+    """
     tops = []
     for position in range(len(next(iter(scored)))):
         best_with = {}
@@ -305,7 +360,9 @@ def combinations_by_hand(scored):
 
 @pytest.mark.parametrize("length", [3, 9])
 def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_far(models, length):
-    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    objective = Recorded(
+        models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama"))
+    )
     reply, scored = tuple(starts(objective.allowed, 1, length)[0].tolist()), {}
     search(objective, reply, Settings(budget=1 + 3 * 40, width=40, patience=100))
     assert [len(batch) for batch in objective.batches] == [1, 30, 10, 30, 10, 30, 10]
@@ -317,10 +374,15 @@ def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_f
 
     note(objective.batches[0])
     for swaps, combined in zip(objective.batches[1::2], objective.batches[2::2], strict=True):
-        assert ((swaps != np.array(reply)).sum(1) == 1).all()  # single swaps of the best of the step before
+        # single swaps of the best of the step before
+        assert ((swaps != np.array(reply)).sum(1) == 1).all()
         merged = merged_by_hand(reply, swaps, note(swaps))
-        unseen = (made for made in chain(merged, combinations_by_hand(scored)) if made not in scored)
-        assert list(map(tuple, combined.tolist())) == list(islice(dict.fromkeys(islice(unseen, 30)), 10))
+        unseen = (
+            made for made in chain(merged, combinations_by_hand(scored)) if made not in scored
+        )
+        assert list(map(tuple, combined.tolist())) == list(
+            islice(dict.fromkeys(islice(unseen, 30)), 10)
+        )
         assert len(merged) <= length - 1 < 10  # so both kinds are among them
         note(combined)
         step = [*map(tuple, swaps.tolist()), *map(tuple, combined.tolist())]
@@ -329,20 +391,35 @@ def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_f
 
 @pytest.mark.parametrize("length", [3, 9])
 def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeypatch, length):
-    """Drawn after a step without a new best; those of a long reply from the third step on, and by gain alone."""
+    """Drawn after a step without a new best; those of a long reply from the third step on, and
+    by gain alone.
+    """
     monkeypatch.setattr(gcg, "TRIED", 16)
     is_long = length == 9
-    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    objective = Recorded(
+        models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama"))
+    )
     reply = tuple(starts(objective.allowed, 1, length)[0].tolist())
     search(objective, reply, Settings(budget=1 + 12 * 16, width=16, patience=100))
-    highest, stale, seen, kinds = Objective.values(objective, np.array([reply]))[0], False, {reply}, []
-    for step, (swaps, combined) in enumerate(zip(objective.batches[1::2], objective.batches[2::2], strict=True)):
+    highest, stale, seen, kinds = (
+        Objective.values(objective, np.array([reply]))[0],
+        False,
+        {reply},
+        [],
+    )
+    for step, (swaps, combined) in enumerate(
+        zip(objective.batches[1::2], objective.batches[2::2], strict=True)
+    ):
         gains, distances = objective.gains(reply), objective.distances(reply)
-        losses = (0 if is_long else 0.5) * distances * gains.std() / distances.std() - gains  # (n, allowed)
+        # (n, allowed)
+        losses = (0 if is_long else 0.5) * distances * gains.std() / distances.std() - gains
         order = np.argsort(losses, axis=1)
         ranks = np.argsort(order, axis=1)  # 0: the best of its place
-        best_first = [(*reply[:p], int(objective.allowed[order[p, rank]]), *reply[p + 1 :])
-                      for rank in range(order.shape[1]) for p in range(length)]  # fmt: skip
+        best_first = [
+            (*reply[:p], int(objective.allowed[order[p, rank]]), *reply[p + 1 :])
+            for rank in range(order.shape[1])
+            for p in range(length)
+        ]
         in_turn = [swap for swap in best_first if swap not in seen and swap != reply][:12]
         places = (swaps != np.array(reply)).argmax(1)
         columns = np.searchsorted(objective.allowed, swaps[np.arange(len(swaps)), places])
@@ -362,8 +439,14 @@ def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeyp
 
 @pytest.mark.parametrize("length", [4, 9])
 def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_long(models, length):
-    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
-    search(objective, starts(objective.allowed, 1, length)[0], Settings(budget=240, width=8, patience=1))
+    objective = Recorded(
+        models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama"))
+    )
+    search(
+        objective,
+        starts(objective.allowed, 1, length)[0],
+        Settings(budget=240, width=8, patience=1),
+    )
     altered, so_far = [], objective.batches[0]
     for batch in objective.batches[1:-1]:  # the last one may be cut short
         if len(batch) == 1:  # a step has six swaps and two replies that combine them
@@ -374,21 +457,33 @@ def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_lon
     assert (max(altered) <= 2) == (length == 9)
 
 
-# --- several searches at once -------------------------------------------------------------------------------------
+# --- several searches at once
+# -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("method", "mode"), [("round robin", "text"), ("GCG", "ids"), ("Faster-GCG", "ids")])
+@pytest.mark.parametrize(
+    ("method", "mode"), [("round robin", "text"), ("GCG", "ids"), ("Faster-GCG", "ids")]
+)
 def test_searches_in_both_directions_at_once_find_what_each_finds_alone(models, method, mode):
-    model, settings = models("linear_gemma2"), Settings(method, budget=80, width=12, patience=2, seed=3)
+    model, settings = (
+        models("linear_gemma2"),
+        Settings(method, budget=80, width=12, patience=2, seed=3),
+    )
     objective = Objective(model, PROMPT, "optimal", alphabet(model), reply_mode=mode)
-    chosen = searches.starts(objective, 3, randoms=3) | {"of two": searches.starts(objective, 2)["random 1"]}
+    chosen = searches.starts(objective, 3, randoms=3) | {
+        "of two": searches.starts(objective, 2)["random 1"]
+    }
     together = searches.search_both_ways(objective, chosen, settings, certify=True)
     assert [*together] == [(direction, name) for direction in DIRECTIONS for name in chosen]
     for (direction, name), found in together.items():
         alone = Objective(model, PROMPT, direction, alphabet(model), reply_mode=mode)
         expected = search(alone, chosen[name], settings, certify=True)
         assert found.ids == expected.ids
-        assert (found.direction, found.gradients, found.evaluations) == (direction, expected.gradients, 80)
+        assert (found.direction, found.gradients, found.evaluations) == (
+            direction,
+            expected.gradients,
+            80,
+        )
         assert found.reward == pytest.approx(expected.reward, abs=1e-5)
         assert [scored for scored, _ in found.trace] == [scored for scored, _ in expected.trace]
 
@@ -399,7 +494,9 @@ def test_eight_searches_ask_the_model_hardly_more_often_than_one(models, monkeyp
     scorer = objective.scorer
     usual = {name: getattr(type(scorer), name) for name in ("__call__", "relaxed")}
     for name, function in usual.items():
-        monkeypatch.setattr(type(scorer), name, lambda self, *args, f=function: passes.append(f) or f(self, *args))
+        monkeypatch.setattr(
+            type(scorer), name, lambda self, *args, f=function: passes.append(f) or f(self, *args)
+        )
     chosen = dict(enumerate(starts(objective.allowed, 4, 3).tolist()))
     search(objective, chosen[0], Settings(budget=97))
     of_one = len(passes)
@@ -418,7 +515,11 @@ def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monk
     monkeypatch.setattr(gcg, "_promising", lambda *args: used.append(args[2]) or promising(*args))
     monkeypatch.setattr(gcg, "_afresh", lambda *args: restarts.append(len(used)) or afresh(*args))
     monkeypatch.setattr(Objective, "gains", lambda *args: given.append(gains(*args)) or given[-1])
-    search(objective, starts(objective.allowed, 1, 3)[0], Settings(budget=200, width=8, patience=2, momentum=momentum))
+    search(
+        objective,
+        starts(objective.allowed, 1, 3)[0],
+        Settings(budget=200, width=8, patience=2, momentum=momentum),
+    )
     assert len(used) > 8 and restarts
     for step, (mean, own) in enumerate(zip(used, given, strict=False)):
         first = step == 0 or step in restarts
@@ -426,14 +527,16 @@ def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monk
         np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
 
 
-# --- stopping and going on ----------------------------------------------------------------------------------------
+# --- stopping and going on
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["round robin", "GCG"])
 def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, method):
     model, settings = models("linear_gemma2"), Settings(method, budget=90, width=16, patience=2)
     whole, killed, resumed, done = (
-        Recorded(model, PROMPT, "optimal", alphabet(model, 20), killed_at=at) for at in (None, 3, None, 0)
+        Recorded(model, PROMPT, "optimal", alphabet(model, 20), killed_at=at)
+        for at in (None, 3, None, 0)
     )
     start = starts(whole.allowed, 1)[0]
     expected = search(whole, start, settings, certify=True)
@@ -443,7 +546,8 @@ def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, metho
     assert found == expected
     assert killed.asked + resumed.asked == whole.asked  # nothing twice, nothing left out
     assert killed.asked and resumed.asked
-    again = search(done, start, settings, certify=True, traces=tmp_path)  # would be killed at its first batch
+    # would be killed at its first batch
+    again = search(done, start, settings, certify=True, traces=tmp_path)
     assert again == expected
 
 
@@ -456,7 +560,9 @@ def test_any_damage_to_a_row_of_a_trace_is_seen(tmp_path_factory, bit, row):
     content = bytearray(path.read_bytes())
     content[row * 16 + bit // 8] ^= 1 << bit % 8
     path.write_bytes(content)
-    assert list(Trace(None, 2, path).value_of.values()) == [value for value in values if value != row]
+    assert list(Trace(None, 2, path).value_of.values()) == [
+        value for value in values if value != row
+    ]
 
 
 def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path, monkeypatch):
@@ -467,8 +573,12 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path, monkeyp
     search(OverIds(model, "Why?", "optimal", ids), start, settings, traces=tmp_path)
     search(OverIds(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
     search(OverIds(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path)
-    search(OverIds(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path)
-    (file := tmp_path / "mine.jinja").write_text(model.tokenizer.chat_template.replace("}}", "}}Be brief. ", 1))
+    search(
+        OverIds(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path
+    )
+    (file := tmp_path / "mine.jinja").write_text(
+        model.tokenizer.chat_template.replace("}}", "}}Be brief. ", 1)
+    )
     other = load(model.hub_id, device="cpu", template=file)
     search(OverIds(other, PROMPT, "optimal", ids), start, settings, traces=tmp_path)
     monkeypatch.setattr(io, "versions", lambda: {"torch": "0.1"})
@@ -476,7 +586,8 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path, monkeyp
     assert len(list(tmp_path.glob("*.trace"))) == 8
 
 
-# --- which tokens -------------------------------------------------------------------------------------------------
+# --- which tokens
+# -------------------------------------------------------------------------------------------------
 
 SPECIAL = {
     "linear_llama": {*tiny.LLAMA_CONTROL, "[PAD]"},
@@ -486,7 +597,9 @@ SPECIAL = {
 
 
 def shows(text):
-    """By Unicode categories: not blank, nothing of it control, unassigned, broken, or a separator but the space."""
+    """By Unicode categories: not blank, nothing of it control, unassigned, broken, or a
+    separator but the space.
+    """
     hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
     return text.strip() != "" and all(
         c == " " or (c != "\ufffd" and unicodedata.category(c) not in hidden) for c in text
@@ -516,15 +629,20 @@ def test_text_fields_say_what_becomes_of_the_text(models):
         found = search(objective, ids, Settings(budget=1))
         assert found.ids == tuple(ids)
         assert found.text == "".join(tokens).replace("Ġ", " ")
-        assert found.reward == pytest.approx(engine.score_replies(model, PROMPT, [ids], reply_mode="ids")[0], abs=1e-5)
-        assert found.reward_of_text == pytest.approx(engine.score_replies(model, PROMPT, [found.text])[0], abs=1e-5)
+        assert found.reward == pytest.approx(
+            engine.score_replies(model, PROMPT, [ids], reply_mode="ids")[0], abs=1e-5
+        )
+        assert found.reward_of_text == pytest.approx(
+            engine.score_replies(model, PROMPT, [found.text])[0], abs=1e-5
+        )
         assert found.survives == oracle.comes_back(model.tokenizer, PROMPT, ids)
         assert found.survives == (abs(found.reward - found.reward_of_text) < 1e-5)
         seen.add(found.survives)
     assert seen == {True, False}
 
 
-# --- misuse -------------------------------------------------------------------------------------------------------
+# --- misuse
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -536,7 +654,10 @@ def test_text_fields_say_what_becomes_of_the_text(models):
         ({"allowed": [40, 9999]}, "has no token 9999; allow"),
         ({"start": ()}, "the start is empty; give"),
         ({"start": (40, 7)}, r"not allowed \(7\); give another"),
-        ({"condition": lambda replies: replies[:, 0] != 40}, "no reply that the search would keep; give another"),
+        (
+            {"condition": lambda replies: replies[:, 0] != 40},
+            "no reply that the search would keep; give another",
+        ),
         ({"method": "gcg"}, "unknown method 'gcg'; choose one of round robin, Faster-GCG"),
         ({"budget": 0}, "budget must be 1 or more, not 0"),
     ],
@@ -549,16 +670,22 @@ def test_mistakes_name_their_remedy(models, given, told):
         "start": (40, 40),
         "reply_mode": "ids",
     }
-    setup, settings = usual | given, {key: value for key, value in given.items() if key not in usual}
+    setup, settings = (
+        usual | given,
+        {key: value for key, value in given.items() if key not in usual},
+    )
     with pytest.raises(InputError, match=told) as error:
         of_reply = {"reply_mode": setup["reply_mode"]}
-        objective = Objective(models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], **of_reply)
+        objective = Objective(
+            models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], **of_reply
+        )
         objective.conditions.append(setup["condition"])
         search(objective, setup["start"], Settings(**settings))
     assert "\n" not in str(error.value)
 
 
-# --- where to start -----------------------------------------------------------------------------------------------
+# --- where to start
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -592,7 +719,11 @@ def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
 
     def kinds(*ids):
-        return list(searches.starts(OverIds(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0))
+        return list(
+            searches.starts(
+                OverIds(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0
+            )
+        )
 
     assert kinds(x, spaced, love, is_) == ["x x x", "sentence"]
     assert kinds(x, spaced, 40) == ["x x x"]

@@ -1,4 +1,6 @@
-"""Charts of estimates with their intervals: every estimate is drawn where it belongs, and names stand apart."""
+"""Charts of estimates with their intervals: every estimate is drawn where it belongs, and names
+stand apart.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,6 @@
-"""Tokens are untrusted text: none may act on a page, a terminal or a table, and each must be told from the others."""
+"""Tokens are untrusted text: none may act on a page, a terminal or a table, and each must be
+told from the others.
+"""
 
 import re
 import unicodedata
@@ -27,35 +29,140 @@ from lib.show.display import (
 )
 
 HOSTILE = [
-    "love", " love", "love ", "Ġlove", "▁love", "\u00a0love", "\u3000love",
-    "<script>alert(1)</script>", "</td></tr></table><h1>x", "<img src=x onerror=alert(1)>", "<!--", "-->", "]]>",
+    "love",
+    " love",
+    "love ",
+    "Ġlove",
+    "▁love",
+    "\u00a0love",
+    "\u3000love",
+    "<script>alert(1)</script>",
+    "</td></tr></table><h1>x",
+    "<img src=x onerror=alert(1)>",
+    "<!--",
+    "-->",
+    "]]>",
     "&amp;",
-    "&lt;b&gt;", '" onmouseover="x', "' onclick='x", "javascript:alert(1)", "</style><style>*{display:none}",
+    "&lt;b&gt;",
+    '" onmouseover="x',
+    "' onclick='x",
+    "javascript:alert(1)",
+    "</style><style>*{display:none}",
     "&#36;x&#36;",
-    "$x$", "$$x$$", r"\(x\)", r"\[x\]", r"\begin{equation}x\end{equation}", "$", "\\", "\\$",
-    "`code`", "```", "**bold**", "_under_", "| a | b |", "# head", "[a](b)", "![a](b)", "~~~", "---",
-    "\x1b[31mred", "\x1b]0;title\x07", "\x9b31m", "\x00", "\x07", "\x08", "\x7f", "\x85", "\r", "\n", "\n\n\n", "\t",
-    "\r\n", "a\nb",
-    "\u202eevil", "a\u202eb", "\u2066x", "\u200f", "\u200e", "\u061c", "\u200b", "\u200d", "\ufeff", "\u00ad",
+    "$x$",
+    "$$x$$",
+    r"\(x\)",
+    r"\[x\]",
+    r"\begin{equation}x\end{equation}",
+    "$",
+    "\\",
+    "\\$",
+    "`code`",
+    "```",
+    "**bold**",
+    "_under_",
+    "| a | b |",
+    "# head",
+    "[a](b)",
+    "![a](b)",
+    "~~~",
+    "---",
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x9b31m",
+    "\x00",
+    "\x07",
+    "\x08",
+    "\x7f",
+    "\x85",
+    "\r",
+    "\n",
+    "\n\n\n",
+    "\t",
+    "\r\n",
+    "a\nb",
+    "\u202eevil",
+    "a\u202eb",
+    "\u2066x",
+    "\u200f",
+    "\u200e",
+    "\u061c",
+    "\u200b",
+    "\u200d",
+    "\ufeff",
+    "\u00ad",
     "\u2028",
-    "\u2029", "\U000e0041", "\ufe0f", "❤", "❤\ufe0f", "\u3164", "\u115f", "\u2800", "\u2060",
-    "\ud800", "\udc80", "\ufffd", "\ufffd\ufffd", "\ufdd0", "\ue000", "\u0378",
-    "<0x0A>", "<|end_of_text|>", "<bos>", "\u0301", "e\u0301", "é", "\u212a", "K", "\u1100\u1161", "가",
+    "\u2029",
+    "\U000e0041",
+    "\ufe0f",
+    "❤",
+    "❤\ufe0f",
+    "\u3164",
+    "\u115f",
+    "\u2800",
+    "\u2060",
+    "\ud800",
+    "\udc80",
+    "\ufffd",
+    "\ufffd\ufffd",
+    "\ufdd0",
+    "\ue000",
+    "\u0378",
+    "<0x0A>",
+    "<|end_of_text|>",
+    "<bos>",
+    "\u0301",
+    "e\u0301",
+    "é",
+    "\u212a",
+    "K",
+    "\u1100\u1161",
+    "가",
     "Z" + "\u0301" * 9,
-    "نفت", "עברית", "١٢", "爱情", "😀", "👩\u200d💻", "हिन्दी", "", " ", "  ", "null", "None", "NaN", "nan", "NA",
-    "⟨U+0041⟩", "⟨empty⟩", "␣", "↵", "⇥", "▒▒▒⟨3⟩", "…", "…⟨9⟩", "#" * 300, "#" * 301, " " * 128, "=1+1", "\u0338=",
+    "نفت",
+    "עברית",
+    "١٢",
+    "爱情",
+    "😀",
+    "👩\u200d💻",
+    "हिन्दी",
+    "",
+    " ",
+    "  ",
+    "null",
+    "None",
+    "NaN",
+    "nan",
+    "NA",
+    "⟨U+0041⟩",
+    "⟨empty⟩",
+    "␣",
+    "↵",
+    "⇥",
+    "▒▒▒⟨3⟩",
+    "…",
+    "…⟨9⟩",
+    "#" * 300,
+    "#" * 301,
+    " " * 128,
+    "=1+1",
+    "\u0338=",
     "=\u0338",
-]  # fmt: skip
+]
 
 
 def read_back(shown: str) -> str:
-    """The inverse of show_token, written from its description: marks and code points back into characters."""
+    """The inverse of show_token, written from its description: marks and code points back into
+    characters.
+    """
     if shown == "⟨empty⟩":
         return ""
     marks = {mark: character for character, mark in MARKS.items()}
     pieces = re.split(r"⟨([^⟩]*)⟩", shown)
     texts = ["".join(marks.get(c, c) for c in piece) for piece in pieces[::2]]
-    points = ["".join(chr(int(point[2:], 16)) for point in piece.split(" ")) for piece in pieces[1::2]]
+    points = [
+        "".join(chr(int(point[2:], 16)) for point in piece.split(" ")) for piece in pieces[1::2]
+    ]
     return "".join(map("".join, zip(texts, [*points, ""], strict=True)))
 
 
@@ -86,18 +193,29 @@ class Page(HTMLParser):
 def table_of(tokens: list[str], **options) -> Shown:
     n = len(tokens)
     frame = pd.DataFrame(
-        {"token_id": np.arange(n), "token": pd.Series(tokens, dtype=object), "reward": np.linspace(4, -9, n)}
+        {
+            "token_id": np.arange(n),
+            "token": pd.Series(tokens, dtype=object),
+            "reward": np.linspace(4, -9, n),
+        }
     )
     return table_html(frame, ["token"], **options)
 
 
 def unsafe(text: str) -> list[str]:
-    """Characters that act on a terminal or a line: controls, formats, surrogates, right-to-left letters."""
+    """Characters that act on a terminal or a line: controls, formats, surrogates, right-to-left
+    letters.
+    """
     return [
-        c for c in text
-        if (unicodedata.category(c)[0] == "C" or unicodedata.category(c) in ("Zl", "Zp")
-            or unicodedata.bidirectional(c) in ("R", "AL", "AN")) and c != "\n"
-    ]  # fmt: skip
+        c
+        for c in text
+        if (
+            unicodedata.category(c)[0] == "C"
+            or unicodedata.category(c) in ("Zl", "Zp")
+            or unicodedata.bidirectional(c) in ("R", "AL", "AN")
+        )
+        and c != "\n"
+    ]
 
 
 def columns(text: str) -> int:
@@ -118,7 +236,8 @@ def test_different_tokens_look_different_unless_they_are_cut(width):
     shown = [show_token(token, width) for token in HOSTILE]
     whole = [s for s in shown if not re.search(r"…⟨\d+⟩$", s)]
     assert len(whole) == len(set(whole)) and len(whole) > len(HOSTILE) / 2
-    assert len({unicodedata.normalize("NFC", s) for s in whole}) == len(whole)  # to the eye, not only to the computer
+    # to the eye, not only to the computer
+    assert len({unicodedata.normalize("NFC", s) for s in whole}) == len(whole)
 
 
 def test_the_marks_that_a_reader_meets_most():
@@ -137,7 +256,8 @@ def test_the_marks_that_a_reader_meets_most():
 def test_a_cut_token_says_so_and_keeps_to_its_width():
     assert show_token("#" * 300, 12) == "######…⟨300⟩"
     assert show_token("abcdefghijkl", 12) == "abcdefghijkl"
-    assert show_token("爱" * 30, 12) == "爱爱爱…⟨30⟩"  # three wide characters of two columns, five for the end
+    # three wide characters of two columns, five for the end
+    assert show_token("爱" * 30, 12) == "爱爱爱…⟨30⟩"
     for token in HOSTILE + ["x" * 10**6, "\u0301" * 1000]:
         for width in (10, 11, 24):
             assert columns(show_token(token, width)) <= width
@@ -157,26 +277,54 @@ def test_a_formula_is_broken_up(token):
 
 
 def printed(*token_ids: int) -> list[str]:
-    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
+    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index(
+        "token_id"
+    )
     return [table.loc[i, "decoded"] for i in token_ids]
 
 
 def test_slurs_and_profanities_of_the_papers_table_2_are_blurred():
-    assert all(map(is_offensive, printed(106863, 213624, 204573, 230672, 231158, 39688, 158058, 201371)))
+    assert all(
+        map(is_offensive, printed(106863, 213624, 204573, 230672, 231158, 39688, 158058, 201371))
+    )
 
 
 def test_inflections_and_disguises_of_a_word():
     profanity, slur = printed(106863, 231158)
     stem = profanity.removesuffix("ING")
-    forms = [stem, stem.lower() + "s", stem.title() + "ed", slur + "s", f"Ġ{slur}", f"▁{slur}", f" {slur}!",
-             f"get{stem.title()}", f"{slur[:3]}\u200b{slur[3:]}", "".join(chr(ord(c) + 0xFEE0) for c in slur),
-             f"_{stem}_", f"{stem}\n"]  # fmt: skip
+    forms = [
+        stem,
+        stem.lower() + "s",
+        stem.title() + "ed",
+        slur + "s",
+        f"Ġ{slur}",
+        f"▁{slur}",
+        f" {slur}!",
+        f"get{stem.title()}",
+        f"{slur[:3]}\u200b{slur[3:]}",
+        "".join(chr(ord(c) + 0xFEE0) for c in slur),
+        f"_{stem}_",
+        f"{stem}\n",
+    ]
     assert [form for form in forms if not is_offensive(form)] == []
 
 
 CSI = st.from_regex(r"(\x1b\[|\x9b)[0-9;?]{0,8}[A-Za-z]", fullmatch=True)
-OTHER_ESCAPES = st.sampled_from(["\x1b]0;title\x07", "\x1b]8;;x\x1b\\", "\x1b(B", "\x1bc", "[31m", "\\n", "\\x1b",
-                                 "\\u202e", "\\033", "\x00", "\u2066"])  # fmt: skip
+OTHER_ESCAPES = st.sampled_from(
+    [
+        "\x1b]0;title\x07",
+        "\x1b]8;;x\x1b\\",
+        "\x1b(B",
+        "\x1bc",
+        "[31m",
+        "\\n",
+        "\\x1b",
+        "\\u202e",
+        "\\033",
+        "\x00",
+        "\u2066",
+    ]
+)
 ESCAPES = st.lists(CSI | OTHER_ESCAPES, min_size=1, max_size=3).map("".join)
 
 
@@ -188,10 +336,36 @@ def test_no_escape_sequence_hides_a_word(before, cut, between, after):
 
 
 def test_words_that_name_a_group_are_not_offensive():
-    named = ["homosexuals", "lesbian", "gay", "Black people", "blacks", "Jews", "Muslim", "women", "trans", "disabled",
-             "Roma"]  # fmt: skip
-    everyday = ["love", "classic", "assess", "Scunthorpe", "grape", "therapist", "prickly", "niggardly", "rapeseed",
-                "cocktail", "Dickens", "", " ", "\ud800", "$x$"]  # fmt: skip
+    named = [
+        "homosexuals",
+        "lesbian",
+        "gay",
+        "Black people",
+        "blacks",
+        "Jews",
+        "Muslim",
+        "women",
+        "trans",
+        "disabled",
+        "Roma",
+    ]
+    everyday = [
+        "love",
+        "classic",
+        "assess",
+        "Scunthorpe",
+        "grape",
+        "therapist",
+        "prickly",
+        "niggardly",
+        "rapeseed",
+        "cocktail",
+        "Dickens",
+        "",
+        " ",
+        "\ud800",
+        "$x$",
+    ]
     assert [word for word in named + everyday if is_offensive(word)] == []
 
 
@@ -204,7 +378,9 @@ def test_the_list_prints_no_word():
 
 
 def test_a_table_of_hostile_tokens_has_the_elements_of_a_harmless_one():
-    hostile, harmless = (Page(table_of(tokens).html) for tokens in (HOSTILE, ["love"] * len(HOSTILE)))
+    hostile, harmless = (
+        Page(table_of(tokens).html) for tokens in (HOSTILE, ["love"] * len(HOSTILE))
+    )
     own = {"bdi", "i", "span", "small"}  # marks, and the legend that explains them
     assert [t for t in hostile.tags if t not in own] == [t for t in harmless.tags if t not in own]
     assert hostile.attributes - {("i", "style", MARK_STYLE)} == harmless.attributes
@@ -221,24 +397,34 @@ def test_a_table_as_plain_text_keeps_its_lines_and_columns():
 
 
 def in_sight(page: str) -> str:
-    """The text of a page that a reader sees without opening anything, whether or not it keeps styles and scripts."""
+    """The text of a page that a reader sees without opening anything, whether or not it keeps
+    styles and scripts.
+    """
     return re.sub("<[^>]*>", "", re.sub("(?s)</summary>.*?</details>", "", page))
 
 
 def test_no_style_and_no_script_is_needed_to_hide_a_word():
     slur = printed(231158)[0]
-    frame = pd.DataFrame({"token": [slur, f" {slur}"], "note": [f"see {slur}, then", "-"], "reward": [1.0, 2.0]})
+    frame = pd.DataFrame(
+        {"token": [slur, f" {slur}"], "note": [f"see {slur}, then", "-"], "reward": [1.0, 2.0]}
+    )
     table = table_html(frame, ["token"])
     bare = re.sub(r' (style|class|title|tabindex|on\w+)="[^"]*"', "", table.html)
     assert show_token(f"\x1b[31m{slur}").startswith("▒▒▒⟨") and show_token(slur, blur=False) == slur
     assert bare.count(slur) == bare.count("<details>") == 3  # all there, each behind its own fold
-    assert slur not in in_sight(bare) and slur not in repr(table) and "see ▒▒▒⟨7⟩ then" in in_sight(bare)
+    assert (
+        slur not in in_sight(bare)
+        and slur not in repr(table)
+        and "see ▒▒▒⟨7⟩ then" in in_sight(bare)
+    )
     assert not re.search("<style|<script| open[ >]", table.html)
     assert slur in table_html(frame, ["token"], blur=False).text
 
 
 def test_values_and_names_are_inert_too():
-    frame = pd.DataFrame({"<b>$note$</b>": ["<i>\x1b[0m</i>", ""], "token": ["a", None], "reward": [np.nan, 31.25]})
+    frame = pd.DataFrame(
+        {"<b>$note$</b>": ["<i>\x1b[0m</i>", ""], "token": ["a", None], "reward": [np.nan, 31.25]}
+    )
     table = table_html(frame, ["token"], caption="<u>$c$</u>")
     assert not set(Page(table.html).tags) & {"b", "u"} and not unsafe(repr(table))
     assert not re.search(r"[$\\]", table.html)
@@ -269,7 +455,9 @@ def test_what_cannot_be_shown_names_the_remedy():
 
 
 def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
-    table = ranked_table(score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]), "greatest", n=2)
+    table = ranked_table(
+        score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]), "greatest", n=2
+    )
     rows = [line.split() for line in repr(table).splitlines()[1:3]]
     assert rows == [["1", "1", "␣b", "5", "0", "a", "1"], ["2", "4", "e", "4", "3", "d", "2"]]
 
@@ -278,13 +466,19 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
     slur = printed(231158)[0]
-    answer(f"In 8 of 10 models\n  (mean 0.3 [0.1, 0.5])  {show_token(' love')} <b>leads</b> {slur}\u202e \x1b[31m.")
+    answer(
+        f"In 8 of 10 models\n  (mean 0.3 [0.1, 0.5])  {show_token(' love')} <b>leads</b> "
+        f"{slur}\u202e \x1b[31m."
+    )
     sentence = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
     assert shown[0][ANSWER_TYPE] == shown[0]["text/plain"] == sentence
-    assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(shown[0]["text/html"])
+    assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(
+        shown[0]["text/html"]
+    )
 
 
-# --- what is folded -----------------------------------------------------------------------------------------------
+# --- what is folded
+# -----------------------------------------------------------------------------------------------
 
 
 class Picture:
@@ -299,6 +493,7 @@ def test_what_is_folded_stands_behind_its_line_with_tables_and_pictures():
     shown = folded("All <models>", table, Picture())
     before, _, inside = shown.html.partition("</summary>")
     assert "<models>" not in before and "love" not in before and table.html in inside
-    assert 'src="data:image/png;base64,cG5n"' in inside and '"quoted"' not in inside  # cG5n is png in base64
+    # cG5n is png in base64
+    assert 'src="data:image/png;base64,cG5n"' in inside and '"quoted"' not in inside
     assert shown.text.startswith("All <models> (folded")
     assert shown._repr_html_()[1] == {"pictures": {"04_chart.png": 'a "quoted" finding'}}

@@ -1,4 +1,6 @@
-"""Figures: a token cannot act on one, titles fit, equal figures are equal files, colours are stable."""
+"""Figures: a token cannot act on one, titles fit, equal figures are equal files, colours are
+stable.
+"""
 
 import pandas as pd
 import pytest
@@ -12,7 +14,8 @@ from lib.show.figures import label, model_colours, save
 from lib.show.token_charts import draw_token_grid
 from lib.tables.collection import Collection
 
-pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
+# matplotlib warns of a missing glyph, a bad formula, a lack of room
+pytestmark = pytest.mark.filterwarnings("error")
 
 ENDS = pd.MultiIndex.from_tuples([("optimal", 1), ("pessimal", 1)])
 
@@ -38,14 +41,19 @@ def test_a_label_draws_like_the_same_characters_with_formulas_off(token):
 def test_labels_say_what_the_font_lacks_and_hide_what_offends():
     assert label("爱情") == "⟨U+7231 U+60C5⟩"
     assert label("$x$") == r"\$x\$"
-    offensive = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv").set_index("token_id")["decoded"][106863]
+    offensive = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv").set_index("token_id")[
+        "decoded"
+    ][106863]
     assert label(offensive) == "▒▒▒⟨7⟩" and label(offensive, blur=False) == offensive
 
 
 def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
-    figure = draw_token_grid(pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS), title="Rewards of \\$x\n spread")
+    figure = draw_token_grid(
+        pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS), title="Rewards of \\$x\n spread"
+    )
     save(figure, Collection("mine"), "a")
-    assert figure._repr_png_()[1] == {"alt": "Rewards of $x spread", "file": "a.png"}  # without a sentence, its title
+    # without a sentence, its title
+    assert figure._repr_png_()[1] == {"alt": "Rewards of $x spread", "file": "a.png"}
     save(figure, Collection("mine"), "b", alt="R-Gem-2B spreads\n from 0 to 8.")
     data, metadata = DisplayFormatter().format(figure)
     assert metadata == {"image/png": {"alt": "R-Gem-2B spreads from 0 to 8.", "file": "b.png"}}
@@ -54,7 +62,9 @@ def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
 
 def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
     def draw() -> bytes:
-        chart = draw_token_grid(pd.DataFrame(dict.fromkeys(TEN[:2], ["love", "war"]), ENDS), title="A")
+        chart = draw_token_grid(
+            pd.DataFrame(dict.fromkeys(TEN[:2], ["love", "war"]), ENDS), title="A"
+        )
         return save(chart, Collection("mine"), "tokens").read_bytes()
 
     first, second = draw(), draw()
@@ -67,7 +77,10 @@ def test_a_model_has_one_colour_whatever_it_is_shown_with():
     colours = model_colours(TEN)
     assert list(colours) == TEN and len(set(colours.values())) == 10
     assert model_colours(["R-Gem-2B"]) == {"R-Gem-2B": colours["R-Gem-2B"]}
-    assert model_colours(["mine", *reversed(TEN)]) == {"mine": model_colours(["mine"])["mine"]} | colours
+    assert (
+        model_colours(["mine", *reversed(TEN)])
+        == {"mine": model_colours(["mine"])["mine"]} | colours
+    )
     several = model_colours([f"m{i}" for i in range(10)])
     assert len(set(several.values())) == 10 and not set(several.values()) & set(colours.values())
     assert model_colours([]) == {}

@@ -9,7 +9,8 @@ from lib.show import token_charts
 from lib.show.figures import label
 from lib.stats import rankings
 
-pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
+# matplotlib warns of a missing glyph, a bad formula, a lack of room
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def scored(score_table, seed: int) -> pd.DataFrame:

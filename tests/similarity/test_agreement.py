@@ -1,4 +1,6 @@
-"""Agreement between models against definitions written out, scipy, and theory; the map of models by hand."""
+"""Agreement between models against definitions written out, scipy, and theory; the map of models
+by hand.
+"""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +9,8 @@ from scipy import stats
 
 from lib.similarity import agreement
 
-# --- moments ------------------------------------------------------------------------------------------------------
+# --- moments
+# --------------------------------------------------------------------------------------------------
 
 
 def test_moments_of_four_rewards():
@@ -34,18 +37,27 @@ def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
     without = np.array([stats.skew(np.delete(values, i)) for i in range(1000)])
     influence = agreement.skewness_influence(pd.DataFrame({"M": values}))["M"].to_numpy()
     assert influence == pytest.approx(stats.skew(values) - without, abs=0.0015)  # of up to .047
-    assert (influence**2).sum() == pytest.approx(0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05)
+    assert (influence**2).sum() == pytest.approx(
+        0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05
+    )
     assert influence.sum() == pytest.approx(0, abs=1e-9)
 
 
 def test_a_count_of_skewed_models_has_an_interval():
     random = np.random.default_rng(1)
-    rewards = pd.DataFrame({"right": random.gamma(1, size=300), "left": -random.gamma(1, size=300),
-                            "even": np.r_[-1.0:1.0:300j] ** 3})  # fmt: skip
+    rewards = pd.DataFrame(
+        {
+            "right": random.gamma(1, size=300),
+            "left": -random.gamma(1, size=300),
+            "even": np.r_[-1.0:1.0:300j] ** 3,
+        }
+    )
     found = agreement.skews({"greatest": rewards}, {"greatest": rewards}, 400).loc["greatest"]
     even = stats.skew(rewards["even"]) > 0
     assert (found["n_positive"] - even, found["ci_low"], found["ci_high"]) == (1, 1, 2)
-    assert found["as_published"] == found["n_positive"] and found["others"] == ("left" if even else "left, even")
+    assert found["as_published"] == found["n_positive"] and found["others"] == (
+        "left" if even else "left, even"
+    )
     assert found["mean"] == pytest.approx(stats.skew(rewards.to_numpy()).mean())
 
 
@@ -53,19 +65,25 @@ def test_correlation_of_matrices_leaves_out_diagonal_and_mirror():
     one = pd.DataFrame([[9, 1, 2], [1, 9, 4], [2, 4, 9]], list("abc"), list("abc"), dtype=float)
     other = pd.DataFrame([[0, 5, 3], [5, 0, 1], [3, 1, 0]], list("cba"), list("cba"), dtype=float)
     # a-b, a-c, b-c: 1, 2, 4 against 1, 3, 5; deviations -4/3, -1/3, 5/3 and -2, 0, 2
-    assert agreement.correlation(one, other) == pytest.approx((8 / 3 + 10 / 3) / (42 / 9 * 8) ** 0.5)
+    assert agreement.correlation(one, other) == pytest.approx(
+        (8 / 3 + 10 / 3) / (42 / 9 * 8) ** 0.5
+    )
     assert np.isnan(agreement.correlation(one.iloc[:2, :2], one.iloc[:2, :2]))
 
 
-# --- the map of the models ----------------------------------------------------------------------------------------
+# --- the map of the models
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
-    points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])  # 3-4-5 triangle among them
+    # 3-4-5 triangle among them
+    points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
     found = agreement.model_map(pd.DataFrame(1 - distances, list("abcde"), list("abcde")))
     placed = found.positions.to_numpy()
-    assert np.linalg.norm(placed[:, None] - placed[None], axis=2) == pytest.approx(distances, abs=1e-3)
+    assert np.linalg.norm(placed[:, None] - placed[None], axis=2) == pytest.approx(
+        distances, abs=1e-3
+    )
     assert found.stress < 1e-3
     assert found.closeness.loc["b", "c"] == pytest.approx(1 - 0.5, abs=1e-3)
     assert not recwarn.list
@@ -73,7 +91,8 @@ def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
     assert (found.positions.loc["a"] >= 0).all()
 
 
-# --- what can be compared -----------------------------------------------------------------------------------------
+# --- what can be compared
+# -----------------------------------------------------------------------------------------
 
 
 def table_of(rewards, texts=None):
@@ -84,10 +103,16 @@ def table_of(rewards, texts=None):
 def test_what_cannot_be_compared_is_left_out_with_the_reason():
     varied, other = table_of(np.arange(20.0)), table_of(np.arange(20.0)[::-1])
     assert agreement.comparable({"a": varied, "b": other}, "greatest")[1] == ""
-    kept, reason = agreement.comparable({"a": varied, "b": other, "c": table_of(np.ones(20))}, "greatest")
+    kept, reason = agreement.comparable(
+        {"a": varied, "b": other, "c": table_of(np.ones(20))}, "greatest"
+    )
     assert list(kept) == ["a", "b"] and reason == "the rewards of c are all equal"
-    assert agreement.comparable({"a": varied}, "greatest") == ({}, "1 of the models can be compared, and 2 are needed")
+    assert agreement.comparable({"a": varied}, "greatest") == (
+        {},
+        "1 of the models can be compared, and 2 are needed",
+    )
     elsewhere = table_of(np.arange(20.0), [f"u{i}" for i in range(20)])
     assert agreement.comparable({"a": varied, "b": elsewhere}, "greatest") == (
-        {}, "the models share 0 texts, and 10 are needed"
-    )  # fmt: skip
+        {},
+        "the models share 0 texts, and 10 are needed",
+    )

@@ -1,4 +1,6 @@
-"""What models have in common: pairs, theoretical matrices, their codings by hand; what cannot be fitted is refused."""
+"""What models have in common: pairs, theoretical matrices, their codings by hand; what cannot be
+fitted is refused.
+"""
 
 import numpy as np
 import pandas as pd
@@ -24,11 +26,16 @@ def test_similarities_by_hand():
     found = factors.theoretical(models)
     assert found["base"].loc["N-Gem-27B"].tolist() == [1, 1, 0, 0]
     assert found["developer"].loc["S-Gem-27B"].tolist() == [0, 1, 1, 0]
-    assert found["parameters"].loc["N-Gem-27B"].tolist() == [1, 1, 1 / (1 + 19), 1 / (1 + 19)]  # 27 and 8 billion
-    assert found["rank"].loc["N-Gem-27B"].tolist() == [1, 1 / 4, 1 / 9, 1 / 16]  # ranks 2, 5, 10, 17
+    # 27 and 8 billion
+    assert found["parameters"].loc["N-Gem-27B"].tolist() == [1, 1, 1 / (1 + 19), 1 / (1 + 19)]
+    # ranks 2, 5, 10, 17
+    assert found["rank"].loc["N-Gem-27B"].tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
     assert found["base"].loc["S-Lla-8B-v0.2", "R-Lla-8B"] == 1
-    small = factors.theoretical(models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002]))["parameters"]
-    assert small.loc["N-Gem-27B"].round(9).tolist() == [1, round(1 / 3, 9), round(1 / 3, 9), 1 / 2]  # millions
+    small = factors.theoretical(models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002]))[
+        "parameters"
+    ]
+    # millions
+    assert small.loc["N-Gem-27B"].round(9).tolist() == [1, round(1 / 3, 9), round(1 / 3, 9), 1 / 2]
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
@@ -53,7 +60,9 @@ def test_matrices_that_cannot_be_compared_are_refused():
     renamed = predictors["x0"].rename(index={"a": "z"}, columns={"a": "z"})
     with pytest.raises(InputError, match="the similarity matrix of x0 is about other models"):
         relabelling.p_of(matrix, {"x0": renamed}, "x0")
-    with pytest.raises(InputError, match="5 models are too few, or too alike, to tell apart x0, copy"):
+    with pytest.raises(
+        InputError, match="5 models are too few, or too alike, to tell apart x0, copy"
+    ):
         rsa.regress(matrix, {"x0": predictors["x0"], "copy": predictors["x0"]})
     with pytest.raises(InputError, match="entries must be 'pairs' or 'all', not 'half'"):
         rsa.regress(matrix, predictors, "half")

@@ -1,4 +1,6 @@
-"""The regression of section 2.2 against least squares written out, and the paper's own figure through all of it."""
+"""The regression of section 2.2 against least squares written out, and the paper's own figure
+through all of it.
+"""
 
 import numpy as np
 import pandas as pd
@@ -31,20 +33,26 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     final = rsa.regress(matrix, {name: predictors[name] for name in kept}, "all")
     assert final.params[kept].round(2).to_dict() == {"rank": 0.69, "base": 0.05}
     assert final.nobs == 100
-    assert round(final.rsquared_adj, 2) == 0.80  # R² itself is .81: what the paper calls R² is the adjusted one
+    # R² itself is .81: what the paper calls R² is the adjusted one
+    assert round(final.rsquared_adj, 2) == 0.80
     assert round(final.rsquared, 2) == 0.81
 
 
 def test_shuffled_names_are_significant_as_published_and_not_when_corrected(fig_2a):
     found = rsa.shuffled_control(*fig_2a, shuffles=50)
     assert (found["published"] > 0.95).all()  # the diagonal alone is enough
-    assert (found["corrected"] <= 0.05).all() and (found["corrected"] > 0.04).all()  # over all deals, so no more
+    # over all deals, so no more
+    assert (found["corrected"] <= 0.05).all() and (found["corrected"] > 0.04).all()
 
 
 def rewards_with_values_planted(base, developer, seed=0):
-    """Ten models: each ranks by what all share, what its base and its developer add, and its own noise."""
+    """Ten models: each ranks by what all share, what its base and its developer add, and its own
+    noise.
+    """
     random = np.random.default_rng(seed)
-    models = pd.DataFrame({"base": ["gem", "lla"] * 5, "developer": list("AABBCCDDEE"), "parameters_b": 1.0})
+    models = pd.DataFrame(
+        {"base": ["gem", "lla"] * 5, "developer": list("AABBCCDDEE"), "parameters_b": 1.0}
+    )
     models = models.assign(rewardbench_rank="").set_index(pd.Index([f"m{i}" for i in range(10)]))
     shared = {trait: random.normal(size=(800, 5)) for trait in ("base", "developer")}
     columns = {}

@@ -10,7 +10,8 @@ from matplotlib.text import Text
 from lib.similarity import charts as similarity_charts
 from lib.similarity.agreement import ModelMap
 
-pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
+# matplotlib warns of a missing glyph, a bad formula, a lack of room
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def test_models_that_lie_on_one_point_are_named_apart():
@@ -21,6 +22,9 @@ def test_models_that_lie_on_one_point_are_named_apart():
     figure.draw_without_rendering()
     for axes in figure.axes:
         assert sorted(text.get_text() for text in axes.texts) == sorted(TEN)
-        boxes = [Text.get_window_extent(text) for text in axes.texts]  # without the lines to their points
+        # without the lines to their points
+        boxes = [Text.get_window_extent(text) for text in axes.texts]
         assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
-        assert all(axes.bbox.padded(4).contains(*corner) for box in boxes for corner in (box.min, box.max))
+        assert all(
+            axes.bbox.padded(4).contains(*corner) for box in boxes for corner in (box.min, box.max)
+        )

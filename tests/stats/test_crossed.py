@@ -1,4 +1,6 @@
-"""Means over models and words: the variance of both, what words move, and intervals that hold what they promise."""
+"""Means over models and words: the variance of both, what words move, and intervals that hold
+what they promise.
+"""
 
 import numpy as np
 import pandas as pd
@@ -22,15 +24,21 @@ def test_a_mean_over_words_and_models_has_the_variance_of_a_two_way_table():
     rewards = rng.normal(size=(n, 1)) + rng.normal(size=models) + rng.normal(size=(n, models))
     moved = np.column_stack([mean_influence(column) for column in rewards.T])
     found = crossed(pd.Series(rewards.mean(axis=0), NAMES[:models]), table(moved))
-    # By hand: residuals added within a word, within a model, and alone; each with its factor for few groups.
+    # By hand: residuals added within a word, within a model, and alone; each with its factor for
+    # few groups.
     pseudo = rewards.mean(axis=0) + n * moved
     residual = pseudo - rewards.mean()
-    parts = [(residual.sum(axis=1) ** 2).sum() * n / (n - 1), (residual.sum(axis=0) ** 2).sum() * models / (models - 1)]
+    parts = [
+        (residual.sum(axis=1) ** 2).sum() * n / (n - 1),
+        (residual.sum(axis=0) ** 2).sum() * models / (models - 1),
+    ]
     alone = (residual**2).sum() * n * models / (n * models - 1)
     variance = (sum(parts) - alone) / (n * models) ** 2
     assert found.estimate == pytest.approx(rewards.mean())
     assert found.standard_error == pytest.approx(np.sqrt(variance))
-    assert found.ci_high - found.estimate == pytest.approx(stats.t.ppf(0.975, models - 1) * found.standard_error)
+    assert found.ci_high - found.estimate == pytest.approx(
+        stats.t.ppf(0.975, models - 1) * found.standard_error
+    )
 
 
 def test_if_all_models_are_one_the_interval_is_that_of_the_words():
@@ -78,25 +86,32 @@ def test_a_slopes_influence_is_that_of_hc3(with_controls):
 def test_the_influence_on_a_log_sd_is_what_dropping_a_word_changes():
     y = np.random.default_rng(3).normal(size=400)
     dropped = [np.log(y.std()) - np.log(np.delete(y, i).std()) for i in range(len(y))]
-    assert np.abs(log_sd_influence(y) - dropped).max() < 2e-4  # of about 1e-3; they differ at order 1 / n^2
+    # of about 1e-3; they differ at order 1 / n^2
+    assert np.abs(log_sd_influence(y) - dropped).max() < 2e-4
     assert np.corrcoef(log_sd_influence(y), dropped)[0, 1] > 0.9999
 
 
 def simulated(rng, words: int, models: int, of_words: float, of_models: float) -> tuple:
-    """The slopes of ten models on the grades of the same words, whose mean over words and models to come is 1."""
+    """The slopes of ten models on the grades of the same words, whose mean over words and models
+    to come is 1.
+    """
     x = rng.normal(size=words)
     own = 1 + of_models * rng.normal(size=models)  # each model's slope
-    liked = of_words * rng.normal(size=words) * np.abs(x)  # what all models like or dislike about a word
+    # what all models like or dislike about a word
+    liked = of_words * rng.normal(size=words) * np.abs(x)
     y = x[:, None] * own + liked[:, None] + rng.normal(size=(words, models))
     return x, y
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("of_words", "of_models"), [(1.0, 0.0), (0.0, 0.1), (1.0, 0.2)])
-def test_nineteen_of_twenty_intervals_hold_the_mean_of_words_and_models_to_come(of_words, of_models):
+def test_nineteen_of_twenty_intervals_hold_the_mean_of_words_and_models_to_come(
+    of_words, of_models
+):
     rng, runs, held = np.random.default_rng(4), 200, 0
     for _ in range(runs):
         x, y = simulated(rng, 300, 10, of_words, of_models)
         found = crossed(pd.Series(slope(x, y), index=NAMES), table(slope_influence(x, y)))
         held += found.ci_low <= 1 <= found.ci_high
-    assert held / runs >= 0.91  # two standard errors of a share of 200 below .95; t with 9 degrees is cautious
+    # two standard errors of a share of 200 below .95; t with 9 degrees is cautious
+    assert held / runs >= 0.91

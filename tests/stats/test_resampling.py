@@ -1,4 +1,6 @@
-"""The one bootstrap, interval and permutation test, by hand, against scipy, and against exact distributions."""
+"""The one bootstrap, interval and permutation test, by hand, against scipy, and against exact
+distributions.
+"""
 
 import itertools
 
@@ -13,11 +15,15 @@ def test_each_resample_draws_n_of_n_with_replacement():
     drawn = resampling.bootstrap(lambda numbers: numbers, 5, 2000)
     assert drawn.shape == (2000, 5) and set(np.unique(drawn)) == set(range(5))
     assert (drawn == resampling.bootstrap(lambda numbers: numbers, 5, 2000)).all()  # from the seed
-    assert (np.array([len(set(row)) for row in drawn]) < 5).mean() == pytest.approx(1 - 120 / 5**5, abs=0.02)
+    assert (np.array([len(set(row)) for row in drawn]) < 5).mean() == pytest.approx(
+        1 - 120 / 5**5, abs=0.02
+    )
 
 
 def test_the_interval_holds_the_central_95_percent_and_leaves_out_what_has_no_value():
-    ci_low, ci_high = resampling.interval(np.column_stack([np.arange(1001), np.where(np.arange(1001) % 2, np.nan, 4)]))
+    ci_low, ci_high = resampling.interval(
+        np.column_stack([np.arange(1001), np.where(np.arange(1001) % 2, np.nan, 4)])
+    )
     assert ci_low.tolist() == [25, 4] and ci_high.tolist() == [975, 4]
 
 
@@ -46,5 +52,7 @@ def test_p_counts_the_observed_order_and_those_that_reach_it_but_for_rounding():
         ((np.nan, np.nan), 0, "undecided"),
     ],
 )
-def test_an_interval_decides_only_where_all_of_it_lies_on_one_side_of_the_limit(interval, limit, decided):
+def test_an_interval_decides_only_where_all_of_it_lies_on_one_side_of_the_limit(
+    interval, limit, decided
+):
     assert resampling.side(*interval, limit) == decided

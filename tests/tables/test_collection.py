@@ -6,15 +6,23 @@ from lib.tables.collection import ITEMS, OWN, PUBLISHED, VOCABULARY, WORDS, Coll
 
 def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "reward_models.csv").write_text("nickname,group\nR-A,paper\nR-B,paper\nA-Gem-96,embedded\n")
+    (tmp_path / "data" / "reward_models.csv").write_text(
+        "nickname,group\nR-A,paper\nR-B,paper\nA-Gem-96,embedded\n"
+    )
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     monkeypatch.setattr("lib.tables.collection.DATA", tmp_path / "data")
-    for name, models in {"ten": ["R-B", "R-A"], "some": ["R-A"], "more": ["R-A", "R-B", "A-Gem-96"]}.items():
+    for name, models in {
+        "ten": ["R-B", "R-A"],
+        "some": ["R-A"],
+        "more": ["R-A", "R-B", "A-Gem-96"],
+    }.items():
         collection = Collection(name)
         collection.scores.mkdir(parents=True)
         for nickname in models:
             (collection.scores / f"{nickname}.parquet").touch()
-        assert collection.models == tuple(sorted(models)) and collection.holds_papers_models == (name == "ten")
+        assert collection.models == tuple(sorted(models)) and collection.holds_papers_models == (
+            name == "ten"
+        )
 
 
 def test_figures_of_published_collections_lie_in_one_folder():
@@ -24,8 +32,16 @@ def test_figures_of_published_collections_lie_in_one_folder():
 
 
 def test_kinds():
-    kinds = {name: Collection(name).kind for name in ("embedded", "published", "published-words", "mine", "publishing")}
-    assert kinds == {"embedded": "embedded", "published": "published", "published-words": "published", "mine": "own",
-                     "publishing": "own"}  # fmt: skip
+    kinds = {
+        name: Collection(name).kind
+        for name in ("embedded", "published", "published-words", "mine", "publishing")
+    }
+    assert kinds == {
+        "embedded": "embedded",
+        "published": "published",
+        "published-words": "published",
+        "mine": "own",
+        "publishing": "own",
+    }
     assert PUBLISHED.parts == (ITEMS, VOCABULARY, WORDS)
     assert OWN.parts == (OWN,)

@@ -1,4 +1,6 @@
-"""Pinned files: the mirror first, then the cache, then the network; never a file with other content."""
+"""Pinned files: the mirror first, then the cache, then the network; never a file with other
+content.
+"""
 
 import http.server
 import threading
@@ -26,7 +28,8 @@ def cached(mirror: Mirror) -> Path:
 
 
 def test_a_blob_id_is_the_sha1_of_a_header_and_the_content():
-    assert downloads.git_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"  # git's well-known empty file
+    # git's well-known empty file
+    assert downloads.git_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert downloads.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
 
 
@@ -106,7 +109,9 @@ def test_half_of_a_file_is_not_kept(mirror, server):
 
 def test_another_file_than_the_pinned_one_is_not_kept(mirror, server):
     server.content = b"another"
-    with pytest.raises(InputError, match="sent another file than the pinned one; run the same command again"):
+    with pytest.raises(
+        InputError, match="sent another file than the pinned one; run the same command again"
+    ):
         downloads.fetch(REPOSITORY, PATH)
     assert files_beside(cached(mirror)) == set()
     server.content = CONTENT
@@ -123,7 +128,9 @@ def test_a_file_that_the_server_lacks_is_told_from_a_server_that_does_not_answer
 def test_a_corrupt_file_is_named_and_not_replaced(mirror):
     file = mirror.put(REPOSITORY, PATH, CONTENT)
     file.write_bytes(CONTENT.replace(b"\n", b"\r\n"))
-    with pytest.raises(InputError, match="with a comma.csv is corrupt: .*; copy it again, or unset DATA_MIRROR"):
+    with pytest.raises(
+        InputError, match="with a comma.csv is corrupt: .*; copy it again, or unset DATA_MIRROR"
+    ):
         downloads.fetch(REPOSITORY, PATH)
     assert file.read_bytes() != CONTENT
     file.unlink()
@@ -135,7 +142,9 @@ def test_a_corrupt_file_is_named_and_not_replaced(mirror):
 
 def test_what_cannot_be_had_is_one_line_that_says_how_to_get_it(mirror, monkeypatch):
     mirror.pin(REPOSITORY, PATH, CONTENT)
-    with pytest.raises(downloads.Unreachable, match=f"download https://.* to data/cache/downloads/{REPOSITORY}/"):
+    with pytest.raises(
+        downloads.Unreachable, match=f"download https://.* to data/cache/downloads/{REPOSITORY}/"
+    ):
         downloads.fetch(REPOSITORY, PATH)
     with pytest.raises(InputError, match="other.csv of owner/name is not pinned; add its commit"):
         downloads.fetch(REPOSITORY, "other.csv")

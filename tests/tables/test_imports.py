@@ -1,4 +1,6 @@
-"""Tables that a reader gives: what is clear is read, whatever wrote it, and anything else is one line."""
+"""Tables that a reader gives: what is clear is read, whatever wrote it, and anything else is one
+line.
+"""
 
 import pytest
 
@@ -18,7 +20,10 @@ REFUSED = {
     "an unnamed first column": (b"word,list\n0,love,a\n", "line 2: 3 fields"),
     "a short row": (b"word,list,note\n\nlove,a\n", "line 3: 2 fields instead of 3"),
     "two columns of one name": (b"word,list,list\nlove,a,b\n", "two columns have one name"),
-    "two columns but for capitals": (b"word,list,List\nlove,a,b\n", "has no columns word,list, once each"),
+    "two columns but for capitals": (
+        b"word,list,List\nlove,a,b\n",
+        "has no columns word,list, once each",
+    ),
     "semicolons": (b"word;list\nlove;a\n", "has no columns word,list"),
     "empty": (b"", "has no columns word,list"),
     "torn": (b'word,list\nlove,"a', "line 2: unexpected end of data"),

@@ -1,4 +1,6 @@
-"""Lexicons and their joins: every trap of the lists and of the texts, with sums that can be done by eye."""
+"""Lexicons and their joins: every trap of the lists and of the texts, with sums that can be done
+by eye.
+"""
 
 import re
 from types import SimpleNamespace
@@ -62,7 +64,8 @@ def test_afinn_is_the_111_list():
     afinn = words(load("afinn"))
     assert len(afinn) == 2477
     assert afinn["breathtaking"] == 5 and afinn["bastard"] == -5 and afinn["love"] == 3
-    assert afinn["can't stand"] == -3 and afinn["naïve"] == -2  # a phrase; a letter that is not ASCII
+    # a phrase; a letter that is not ASCII
+    assert afinn["can't stand"] == -3 and afinn["naïve"] == -2
 
 
 def test_vader_has_ten_raters_whose_mean_it_states():
@@ -74,7 +77,8 @@ def test_vader_has_ten_raters_whose_mean_it_states():
     assert list(love[lexicons.RATERS]) == [3, 3, 3, 3, 3, 3, 3, 4, 4, 3]
     assert love["sentiment"] == 3.2 == 32 / 10
     apart = (raters.mean(axis=1) - ratings["sentiment"]).abs() > 0.051
-    assert ratings.loc[apart, "word"].tolist() == ["lmfao"]  # VADER's own slip: 2.5 for a mean of 2.4
+    # VADER's own slip: 2.5 for a mean of 2.4
+    assert ratings.loc[apart, "word"].tolist() == ["lmfao"]
 
 
 def test_the_stand_in_for_bing_says_that_it_is_one():
@@ -85,12 +89,22 @@ def test_the_stand_in_for_bing_says_that_it_is_one():
     assert ":)" not in signs and "xd" in signs  # emoticons are no words, though some look like them
 
 
-@pytest.mark.parametrize("number, parameter, name, instead", [
-    ("04", "signs", "bing", "bing stand-in"), ("05", "frequency", "bnc", "wordfreq"),
-])  # fmt: skip
-def test_notebooks_replace_no_lexicon_that_a_parameter_names(monkeypatch, capsys, number, parameter, name, instead):
+@pytest.mark.parametrize(
+    "number, parameter, name, instead",
+    [
+        ("04", "signs", "bing", "bing stand-in"),
+        ("05", "frequency", "bnc", "wordfreq"),
+    ],
+)
+def test_notebooks_replace_no_lexicon_that_a_parameter_names(
+    monkeypatch, capsys, number, parameter, name, instead
+):
     [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-    lines = re.findall(r"^ *\"((?:usual =|.*first_of\().*)\\n\",$", path.read_text().replace('\\"', '"'), re.MULTILINE)
+    lines = re.findall(
+        r"^ *\"((?:usual =|.*first_of\().*)\\n\",$",
+        path.read_text().replace('\\"', '"'),
+        re.MULTILINE,
+    )
 
     def fetch(*_):
         raise downloads.Unreachable("not here")
@@ -105,7 +119,8 @@ def test_notebooks_replace_no_lexicon_that_a_parameter_names(monkeypatch, capsys
 
 def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):
     mirror.put(
-        *lexicons.TIDYTEXT, b"word,sentiment\nlove,positive\nenvious,negative\nenvious,positive\nnull,negative\n"
+        *lexicons.TIDYTEXT,
+        b"word,sentiment\nlove,positive\nenvious,negative\nenvious,positive\nnull,negative\n",
     )
     bing = load("bing")
     assert bing.name == "Bing"
@@ -140,14 +155,17 @@ def test_the_corrected_frequency_is_the_sum_over_parts_of_speech(mirror):
 def test_the_published_frequency_is_the_headword_rows_as_printed(mirror):
     mirror.put(*lexicons.BNC, BNC.encode("latin-1"))
     rows = load("bnc").published
-    assert rows[rows["word"] == "love"]["frequency"].tolist() == [150, 150]  # lemma totals, one per part of speech
+    # lemma totals, one per part of speech
+    assert rows[rows["word"] == "love"]["frequency"].tolist() == [150, 150]
     assert "@" not in set(rows["word"])
     assert "base" not in set(rows["word"])  # `98#` is no number
     assert {"A / a", "Love", "data/datum*", "*"} <= set(rows["word"])
 
 
 def lexicon(quantity="sentiment", name="L", published=None, **values) -> Lexicon:
-    table = lexicons.pd.DataFrame({"word": list(values), quantity: np.array(list(values.values()), dtype=float)})
+    table = lexicons.pd.DataFrame(
+        {"word": list(values), quantity: np.array(list(values.values()), dtype=float)}
+    )
     return Lexicon(name, quantity, table, table if published is None else table.iloc[published])
 
 
@@ -174,23 +192,35 @@ def test_the_published_join_lowers_but_does_not_trim(table):
 def test_the_corrected_join_trims_and_has_each_word_once(table):
     found = join(table, lexicon(love=3, hate=-3, bad=-2, null=1), "corrected")
     assert found["word"].tolist() == ["love", "hate", "bad", "null"]
-    assert found["best"].tolist() == [5, 1, 2, 3]  # `love` itself stands for love, not `Love` or `LOVE`
+    # `love` itself stands for love, not `Love` or `LOVE`
+    assert found["best"].tolist() == [5, 1, 2, 3]
     assert found["worst"].tolist() == [-5, -1, -2, -3]
 
 
 def test_a_word_with_several_rows_counts_several_times_only_as_published(table):
-    parts = lexicon("frequency", love=150, bad=264, published=[0, 0, 1])  # love is a noun and a verb
-    assert join(table, parts, "published")["word"].tolist() == ["love", "love", "love", "love", "bad"]
+    # love is a noun and a verb
+    parts = lexicon("frequency", love=150, bad=264, published=[0, 0, 1])
+    assert join(table, parts, "published")["word"].tolist() == [
+        "love",
+        "love",
+        "love",
+        "love",
+        "bad",
+    ]
     assert join(table, parts, "corrected")["word"].tolist() == ["love", "bad"]
 
 
 def test_a_control_adds_a_column_and_leaves_out_what_it_lacks(table):
-    frequency, sentiment = lexicon("frequency", love=150, bad=264, null=2), lexicon(love=3, bad=-2, hate=-3)
+    frequency, sentiment = (
+        lexicon("frequency", love=150, bad=264, null=2),
+        lexicon(love=3, bad=-2, hate=-3),
+    )
     found = join(table, frequency, "corrected", control=sentiment)
     assert list(found.columns) == ["word", "frequency", "sentiment", "best", "worst"]
     assert found.values.tolist() == [["love", 150, 3, 5, -5], ["bad", 264, -2, 2, -2]]
     as_published = join(table, frequency, "published", control=sentiment)
-    assert as_published["best"].tolist() == [5, 6, 2]  # each token once: the lexicons are not crossed
+    # each token once: the lexicons are not crossed
+    assert as_published["best"].tolist() == [5, 6, 2]
 
 
 def test_what_cannot_be_joined_is_told(table):
@@ -209,7 +239,8 @@ def fetched(name: str) -> Lexicon:
 
 def test_the_published_lists_are_read_whole():
     bnc = fetched("bnc")
-    assert len(bnc.published) == 4694 + 1973 + 2 - 2  # totals, single forms, two rows of lie; two are no number
+    # totals, single forms, two rows of lie; two are no number
+    assert len(bnc.published) == 4694 + 1973 + 2 - 2
     assert words(bnc)["love"] == 148 + 86
     bing = fetched("bing")
     assert (len(bing.published), len(bing.corrected)) == (6786, 6786 - 2 * 3)

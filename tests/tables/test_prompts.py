@@ -1,4 +1,6 @@
-"""Prompt tables, read as written or refused with the line; names that lead nowhere but into their own folder."""
+"""Prompt tables, read as written or refused with the line; names that lead nowhere but into
+their own folder.
+"""
 
 import csv
 from pathlib import Path
@@ -12,10 +14,30 @@ from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
 from lib.tables.scores import COLUMNS, path_of
 
-NAMES = st.from_regex(r"[a-z][a-z0-9_\-]{0,30}", fullmatch=True).filter(lambda name: name not in COLUMNS)
+NAMES = st.from_regex(r"[a-z][a-z0-9_\-]{0,30}", fullmatch=True).filter(
+    lambda name: name not in COLUMNS
+)
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
-UNSAFE = ["", ".", "..", "../../x", "/etc/x", "a/b", "a\\b", "C:x", "x\0", "x\n", "x\u202e", "\ud800", "x*", "a?",
-          "x" * 300, "ü" * 51, "x.", " x"]  # fmt: skip
+UNSAFE = [
+    "",
+    ".",
+    "..",
+    "../../x",
+    "/etc/x",
+    "a/b",
+    "a\\b",
+    "C:x",
+    "x\0",
+    "x\n",
+    "x\u202e",
+    "\ud800",
+    "x*",
+    "a?",
+    "x" * 300,
+    "ü" * 51,
+    "x.",
+    " x",
+]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +48,9 @@ def file(tmp_path_factory) -> Path:
 @given(prompts=st.dictionaries(NAMES, TEXTS, min_size=1), end=st.sampled_from(["\n", "\r\n"]))
 def test_a_prompt_table_is_read_as_it_was_written(file, prompts, end):
     with file.open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("prompt", "text"), *prompts.items()])
+        csv.writer(out, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
+            [("prompt", "text"), *prompts.items()]
+        )
     assert read_prompts(str(file)) == prompts
 
 
@@ -38,7 +62,9 @@ def test_any_file_is_a_prompt_table_or_refused_in_one_line(file, content):
     except InputError as error:
         assert "own.csv" in str(error) and "\n" not in str(error).replace(repr(content), "")
     else:
-        assert table and all(io.checked(name, "a prompt") and text.strip() for name, text in table.items())
+        assert table and all(
+            io.checked(name, "a prompt") and text.strip() for name, text in table.items()
+        )
 
 
 @pytest.mark.parametrize(
@@ -85,5 +111,7 @@ def test_a_name_that_is_let_in_names_a_file_in_its_folder(name):
     except InputError as error:
         assert len(str(error)) < 1000
     else:
-        assert (Path("/folder") / f"{name}-0.npy").resolve().parent == Path("/folder") and name.isprintable()
+        assert (Path("/folder") / f"{name}-0.npy").resolve().parent == Path(
+            "/folder"
+        ) and name.isprintable()
         assert len(f".{name}.4194304.part".encode()) < 255

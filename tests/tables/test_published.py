@@ -1,4 +1,6 @@
-"""Published scores become score tables: no word lost or parsed away, no row matched by position, no odd file taken."""
+"""Published scores become score tables: no word lost or parsed away, no row matched by position,
+no odd file taken.
+"""
 
 import re
 import shutil
@@ -18,7 +20,10 @@ from lib.tables import downloads, lexicons, prompts, score_files, scores
 from lib.tables.collection import ITEMS, WORDS
 
 F32 = np.float32
-VOCABULARY = [[i, f"Ġ{text}", text, i + 0.5, -i, repr(i / 3)] for i, text in enumerate([*AWKWARD, "\r", "\r\n", "\0"])]
+VOCABULARY = [
+    [i, f"Ġ{text}", text, i + 0.5, -i, repr(i / 3)]
+    for i, text in enumerate([*AWKWARD, "\r", "\r\n", "\0"])
+]
 
 
 @pytest.fixture
@@ -38,8 +43,14 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
     assert texts.is_unique and texts.index.is_unique
     ours = prompts.read_prompts(None)
     assert {name: texts[name] for name in ours} == ours  # greatest, best, worst: word for word
-    assert texts["good_world_please"] == "What is the most good thing in the world? Please answer in one word only."
-    assert texts["terrible_time_single"] == "What, in a single word, is the most terrible thing of all time?"
+    assert (
+        texts["good_world_please"]
+        == "What is the most good thing in the world? Please answer in one word only."
+    )
+    assert (
+        texts["terrible_time_single"]
+        == "What, in a single word, is the most terrible thing of all time?"
+    )
 
 
 def test_words_of_both_files_are_one_table_each_word_once(mirror):
@@ -49,19 +60,25 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
     assert table["text"].tolist() == table["token"].tolist() == ["love", "null", "hate", "NA"]
     assert table["token_id"].tolist() == table["input_group"].tolist() == [0, 1, 2, 3]
     assert [list(ids) for ids in table["reply_ids"]] == [[], [], [], []]
-    # word i, prompt j: 10 k + i + j / 100. greatest_ever_one is the 10th column, worst_ever_one the 28th.
+    # word i, prompt j: 10 k + i + j / 100. greatest_ever_one is the 10th column, worst_ever_one the
+    # 28th.
     assert table["greatest"].tolist() == [F32(10.09), F32(11.09), F32(12.09), F32(10.59)]
     assert table["worst"].tolist() == [F32(10.27), F32(11.27), F32(12.27), F32(10.77)]
     assert len(scores.prompt_names(table)) == 54
     metadata = table.attrs["metadata"]
     assert metadata["model"] == "Skywork/Skywork-Reward-Gemma-2-27B-v0.2"
-    assert metadata["prompts"]["best_ever_please"] == "What is the best thing ever? Please answer in one word only."
+    assert (
+        metadata["prompts"]["best_ever_please"]
+        == "What is the best thing ever? Please answer in one word only."
+    )
     assert len(metadata["git_blob_ids"]) == 2
 
 
 def test_models_are_told_apart_by_their_whole_name(mirror):
     put_words(mirror)
-    first = {name: scores.read(path)["best"][0] for name, path in score_files.import_words({}).items()}
+    first = {
+        name: scores.read(path)["best"][0] for name, path in score_files.import_words({}).items()
+    }
     assert [first[name] for name in score_files.papers_models()] == [F32(10 * k) for k in range(10)]
 
 
@@ -73,12 +90,19 @@ def test_a_file_changed_after_it_was_pinned_is_named(mirror):
 
 
 @pytest.mark.parametrize(
-    "change", [(b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"), (b"1.0,", b"1.0,1.0,")]
+    "change",
+    [
+        (b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"),
+        (b"1.0,", b"1.0,1.0,"),
+    ],
 )
 def test_a_file_with_other_columns_is_refused_by_name(tmp_path, change):
     good = words_csv(["love", "hate"])
     assert len(score_files.read_words(write(tmp_path, good))) == 2
-    with pytest.raises(InputError, match="odd.csv is refused: its columns should be response, best_ever_one.*; fetch"):
+    with pytest.raises(
+        InputError,
+        match="odd.csv is refused: its columns should be response, best_ever_one.*; fetch",
+    ):
         score_files.read_words(write(tmp_path, good.replace(*change, 1)))
 
 
@@ -91,16 +115,25 @@ def test_items_are_one_table_per_model_with_three_prompts(mirror):
     assert table["GE"].tolist() == [F32(0.02), F32(1.02), F32(2.02)]
     assert table["GW"].tolist() == [F32(20.02), F32(21.02), F32(22.02)]
     assert scores.prompt_names(table) == ["GE", "HP", "GW"]
-    assert table.attrs["metadata"]["prompts"]["GW"] == "What, in one word, is the greatest thing ever?"
+    assert (
+        table.attrs["metadata"]["prompts"]["GW"] == "What, in one word, is the greatest thing ever?"
+    )
     ratings = score_files.human_ratings()
-    assert ratings.values.tolist() == [["Water", 1600, 100, 1], ["None", 1590, 101, 2], ["Rain, or snow", 1580, 102, 3]]
+    assert ratings.values.tolist() == [
+        ["Water", 1600, 100, 1],
+        ["None", 1590, 101, 2],
+        ["Rain, or snow", 1580, 102, 3],
+    ]
 
 
 def test_items_are_matched_by_name(mirror):
     put_items(mirror, ["Water", "Rain"])
     mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Rain", "Water"]))
     table = scores.read(score_files.import_items()["R-Gem-2B"])
-    assert table.set_index("text").loc["Water", ["GE", "HP", "GW"]].diff()[1:].tolist() == [1.0, 19.0]
+    assert table.set_index("text").loc["Water", ["GE", "HP", "GW"]].diff()[1:].tolist() == [
+        1.0,
+        19.0,
+    ]
     mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"]))
     with pytest.raises(InputError, match="reward of token .*'Snow'.* for GE is nan"):
         score_files.import_items()
@@ -113,43 +146,66 @@ def vocabulary_csv(rows=VOCABULARY, columns=score_files.VOCABULARY_COLUMNS) -> b
 def test_no_token_is_parsed_away(tmp_path):
     table = score_files.read_vocabulary(write(tmp_path, vocabulary_csv()))
     assert table["text"].tolist() == [row[2] for row in VOCABULARY]
-    assert {"null", "None", "NA", "nan", "NaN", "NULL", "", "\r", "\r\n", "\0", '"', ","} <= set(table["text"])
+    assert {"null", "None", "NA", "nan", "NaN", "NULL", "", "\r", "\r\n", "\0", '"', ","} <= set(
+        table["text"]
+    )
     assert table["token"].tolist() == [row[1] for row in VOCABULARY]
     assert table["worst"].tolist() == [F32(i / 3) for i in range(len(VOCABULARY))]
 
 
 def test_a_carriage_return_without_quotes_is_a_token_too(tmp_path):
-    content = b"token_id,token_name,token_decoded,greatest,best,worst\n0,a,\r,1,2,3\n1,b,\xee\x80\x80,4,5,6\n"
-    assert score_files.read_vocabulary(write(tmp_path, content))["text"].tolist() == ["\r", "\ue000"]
-    crlf = b'token_id,token_name,token_decoded,greatest,best,worst\r\n0,a,x,1,2,3\r\n1,b,"\n",4,5,6\r\n'
+    head = b"token_id,token_name,token_decoded,greatest,best,worst"
+    content = head + b"\n0,a,\r,1,2,3\n1,b,\xee\x80\x80,4,5,6\n"
+    assert score_files.read_vocabulary(write(tmp_path, content))["text"].tolist() == [
+        "\r",
+        "\ue000",
+    ]
+    crlf = head + b'\r\n0,a,x,1,2,3\r\n1,b,"\n",4,5,6\r\n'
     assert score_files.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == ["x", "\n"]
 
 
 def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(mirror):
-    rows = [[1, "Ġlove", " love", 1, 2, 3], [0, "love", "love", 1, 2, 3], [2, "love\n", "love\n", 1, 2, 3.5]]
+    rows = [
+        [1, "Ġlove", " love", 1, 2, 3],
+        [0, "love", "love", 1, 2, 3],
+        [2, "love\n", "love\n", 1, 2, 3.5],
+    ]
     for hub_id in score_files.papers_models().values():
-        name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")  # the authors' spelling differs
+        # the authors' spelling differs
+        name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")
         mirror.put(score_files.PAPER, f"data/reward_model_scores/{name}.csv", vocabulary_csv(rows))
     paths = score_files.import_vocabulary({})
     assert len(paths) == 10
     table = scores.read(paths["R-Gem-2B"])
     assert table["token_id"].tolist() == [1, 0, 2]  # in the order of the file
     assert table["input_group"].tolist() == [0, 0, 1]
-    assert table["text"].tolist() == [" love", "love", "love\n"]  # as decoded: trimming is for the reader to choose
-    assert table.attrs["metadata"]["prompts"]["worst"] == "What, in one word, is the worst thing ever?"
+    # as decoded: trimming is for the reader to choose
+    assert table["text"].tolist() == [" love", "love", "love\n"]
+    assert (
+        table.attrs["metadata"]["prompts"]["worst"] == "What, in one word, is the worst thing ever?"
+    )
 
 
 @pytest.fixture
 def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_forks):
-    """A project with four small notebooks, which run without kernels; says what was executed, in order of names."""
+    """A project with four small notebooks, which run without kernels; says what was executed, in
+    order of names.
+    """
     notebooks = mirror.project / "notebooks"
-    words = 'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
-    write_notebook(notebooks / "02_ends.ipynb", "1 / 0")  # names no collections, so it is about whole vocabularies
+    words = (
+        'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
+    )
+    # names no collections, so it is about whole vocabularies
+    write_notebook(notebooks / "02_ends.ipynb", "1 / 0")
     write_notebook(
-        notebooks / "03_words.ipynb", KEEP.format("03", "S2.tau"), parameters=words + 'signs = "bing stand-in"'
+        notebooks / "03_words.ipynb",
+        KEEP.format("03", "S2.tau"),
+        parameters=words + 'signs = "bing stand-in"',
     )
     items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
-    write_notebook(notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human"), parameters=items)
+    write_notebook(
+        notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human"), parameters=items
+    )
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
     reads = {"needs": ["03", "06"], "reads": ["claims"]}
     write_notebook(notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard, **reads)
@@ -164,7 +220,8 @@ KEEP = """
 import matplotlib.pyplot as plt
 from lib.claims import claims; from lib.show import figures
 from lib.tables.collection import Collection
-claims.state(Collection(collection), "{0}", [dict(claim="{1}", quantity="mean", prompt="greatest", corrected=0.5)])
+row = dict(claim="{1}", quantity="mean", prompt="greatest", corrected=0.5)
+claims.state(Collection(collection), "{0}", [row])
 figures.save(plt.figure(), Collection(collection), "{0}_figure")
 """
 OF_TOPS = {"claim": "S4.tops", "quantity": "n_unconditional_love", "prompt": "GE", "corrected": 5}
@@ -183,7 +240,9 @@ def lexicon(name):
     return lexicons.Lexicon(name, "sentiment", nothing, nothing)
 
 
-def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirror, project, write_notebook, capsys):
+def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
+    mirror, project, write_notebook, capsys
+):
     files, notebooks = put_words(mirror), mirror.project / "notebooks"
     put_items(mirror)
     vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
@@ -196,14 +255,24 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert reproduce_published(notebooks, measure=measure) == 0
     assert project() == ["03_words", "06_items", "11_scorecard"]
     figures_made = mirror.project / "figures" / "published"
-    made = {path.relative_to(figures_made).as_posix() for path in figures_made.rglob("*") if path.suffix != ".html"}
+    made = {
+        path.relative_to(figures_made).as_posix()
+        for path in figures_made.rglob("*")
+        if path.suffix != ".html"
+    }
     assert made - {"words", "items"} == {"words/03_figure.png", "items/06_figure.png", "claims.csv"}
     notebook = nbformat.read(WORDS.runs / "03_words.ipynb", 4)
-    assert notebook.cells[2].outputs[0]["text"] == "{'signs': 'bing', 'collection': 'published-words'}"
+    assert (
+        notebook.cells[2].outputs[0]["text"] == "{'signs': 'bing', 'collection': 'published-words'}"
+    )
     notebook = nbformat.read(ITEMS.runs / "06_items.ipynb", 4)  # there `greatest` is called GW
-    assert notebook.cells[2].outputs[0]["text"] == "{'prompt': 'GW', 'collection': 'published-items'}"
+    assert (
+        notebook.cells[2].outputs[0]["text"] == "{'prompt': 'GW', 'collection': 'published-items'}"
+    )
     told = capsys.readouterr().out
-    [missing] = [line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")]
+    [missing] = [
+        line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")
+    ]
     assert "not to be had: the published values of cards: " in told
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
     assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
@@ -228,7 +297,9 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     for path in (path for paths in files.values() for path in paths):
         path.unlink()
     assert reproduce_published(notebooks) == 1 and card.read_bytes() == before
-    assert "skipped: 11_scorecard: the import of published-words failed\n" in capsys.readouterr().out
+    assert (
+        "skipped: 11_scorecard: the import of published-words failed\n" in capsys.readouterr().out
+    )
 
 
 def test_models_without_one_of_their_files_are_missing_and_the_others_are_written(mirror):
@@ -263,7 +334,9 @@ def published_file(importer):
 
 def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    tables = {name: scores.read(path) for name, path in published_file(score_files.import_items).items()}
+    tables = {
+        name: scores.read(path) for name, path in published_file(score_files.import_items).items()
+    }
     assert {len(table) for table in tables.values()} == {7530}
     water = {name: table.set_index("text").loc["Water", "GW"] for name, table in tables.items()}
     assert water["S-Gem-27B"] == F32(-23.625)
@@ -283,5 +356,9 @@ def test_the_grid_is_that_of_the_published_prompts():
 
 def test_published_words_are_2260(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    tables = {name: scores.read(path) for name, path in published_file(lambda: score_files.import_words({})).items()}
-    assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}  # 2,040 + 265 - 45 in both files
+    tables = {
+        name: scores.read(path)
+        for name, path in published_file(lambda: score_files.import_words({})).items()
+    }
+    # 2,040 + 265 - 45 in both files
+    assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}

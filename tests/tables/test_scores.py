@@ -1,4 +1,6 @@
-"""Score tables: what is written is what is read, and whatever goes wrong is one line and costs nothing."""
+"""Score tables: what is written is what is read, and whatever goes wrong is one line and costs
+nothing.
+"""
 
 import os
 import shutil
@@ -60,8 +62,17 @@ def test_what_is_written_is_read(score_table, path, root):
     scores.write(table, path, {"model": "m", "prompts": {"greatest": "?"}})
     again = scores.read(path)
     assert path == root / "data" / "scores" / "words" / "model.parquet"
-    assert again["text"].tolist() == AWKWARD  # 'null', 'NA', 'nan' and '' among them: none became a missing value
-    assert list(again.dtypes.astype(str)) == ["int32", "str", "str", "object", "int32", "float32", "float32"]
+    # 'null', 'NA', 'nan' and '' among them: none became a missing value
+    assert again["text"].tolist() == AWKWARD
+    assert list(again.dtypes.astype(str)) == [
+        "int32",
+        "str",
+        "str",
+        "object",
+        "int32",
+        "float32",
+        "float32",
+    ]
     assert {ids.dtype for ids in again["reply_ids"]} == {np.dtype("int32")}
     assert [ids.tolist() for ids in again["reply_ids"]][:2] == [[0, 1], [1, 2]]
     assert again.attrs["metadata"] == {"model": "m", "prompts": {"greatest": "?"}}
@@ -79,19 +90,28 @@ def test_a_collection_is_every_table_in_its_folder(score_table):
     for name in ("b", "a"):
         scores.write(score_table(), scores.path_of(Collection("words"), name), {"model": name})
     tables = scores.read_all(Collection("words"))
-    assert [(name, table.attrs["metadata"]["model"]) for name, table in tables.items()] == [("a", "a"), ("b", "b")]
+    assert [(name, table.attrs["metadata"]["model"]) for name, table in tables.items()] == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize(
     "other, what",
     [
-        ({"prompts": {"best": "What?", "greatest": "Who?"}}, "text of the prompt greatest ('Why?', 'Who?')"),
+        (
+            {"prompts": {"best": "What?", "greatest": "Who?"}},
+            "text of the prompt greatest ('Why?', 'Who?')",
+        ),
         ({"reply_mode": "ids"}, "reply_mode ('text', 'ids')"),
     ],
 )
 def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_table, other, what):
-    study, asked = Collection("words"), {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"}
+    study, asked = (
+        Collection("words"),
+        {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"},
+    )
     for name, metadata in {"a": {}, "b": asked, "c": asked | other}.items():
         scores.write(score_table(), scores.path_of(study, name), metadata)
     with pytest.raises(InputError) as caught:
@@ -102,7 +122,8 @@ def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_tab
 def test_a_copy_of_a_table_is_no_second_model(score_table):
     study = Collection("words")
     for name in ("a", "b"):
-        scores.write(score_table(), scores.path_of(study, name), {"model": name})  # as of a model that was saved twice
+        # as of a model that was saved twice
+        scores.write(score_table(), scores.path_of(study, name), {"model": name})
     assert list(scores.read_all(study)) == ["a", "b"]
     shutil.copy(scores.path_of(study, "a"), scores.path_of(study, "a copy"))
     with refused("a copy and a in .*words are one table, counted twice; delete"):
@@ -113,7 +134,8 @@ def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
     with refused("no scores in .*published-none.*make published"):
         scores.read_all(Collection("published-none"))
     with refused(
-        "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> COLLECTION=words"
+        "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> "
+        "COLLECTION=words"
     ):
         scores.read(path)  # a nickname that the registry does not know cannot be asked for
 
@@ -121,7 +143,10 @@ def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
 def test_corrupt_and_foreign_tables_are_refused_by_name(score_table, path):
     scores.write(score_table(), path, {})
     path.write_bytes(path.read_bytes()[:-100])
-    with refused("model.parquet is not a whole parquet file; delete it and score again: make score MODEL=<folder"):
+    with refused(
+        "model.parquet is not a whole parquet file; delete it and score again: make score "
+        "MODEL=<folder"
+    ):
         scores.read(path)
     pd.DataFrame({"x": [1]}).to_parquet(path)
     with refused("model.parquet is not a score table of this project"):
@@ -139,7 +164,11 @@ def as_read(path) -> tuple:
 
 
 def test_a_flipped_bit_is_refused_or_changes_nothing(score_table, path):
-    scores.write(score_table(groups=[0, 0, *range(1, 14)], greatest=[0.5, 0.5, *range(13)]), path, {"model": "m"})
+    scores.write(
+        score_table(groups=[0, 0, *range(1, 14)], greatest=[0.5, 0.5, *range(13)]),
+        path,
+        {"model": "m"},
+    )
     whole, content = as_read(path), path.read_bytes()
 
     @settings(max_examples=300, deadline=None)
@@ -160,8 +189,13 @@ def test_a_table_with_the_digest_of_another_or_without_one_is_refused(score_tabl
     scores.write(score_table(**change), path, {"model": "m"})
     arrow = pq.read_table(path)
     for digest in ({b"sha256": held[b"sha256"]}, {}):
-        pq.write_table(arrow.replace_schema_metadata({b"reward_model_values": b'{"model": "m"}'} | digest), path)
-        with refused("model.parquet is damaged: it does not hold what was written; delete it and score again"):
+        pq.write_table(
+            arrow.replace_schema_metadata({b"reward_model_values": b'{"model": "m"}'} | digest),
+            path,
+        )
+        with refused(
+            "model.parquet is damaged: it does not hold what was written; delete it and score again"
+        ):
             scores.read(path)
 
 
@@ -172,11 +206,15 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
     write = pq.write_table
 
     def refused_by_the_disk(arrow, part, **options) -> None:
-        part.symlink_to("/dev/full")  # every write to it is refused; pyarrow then removes the link, not the device
+        # every write to it is refused; pyarrow then removes the link, not the device
+        part.symlink_to("/dev/full")
         write(arrow, part, **options)
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
-    with refused(r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and [\d.]+ MB are"):
+    with refused(
+        r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and "
+        r"[\d.]+ MB are"
+    ):
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old
     assert only(path, "model.parquet")
@@ -209,10 +247,15 @@ with files.lock(sys.argv[1]):
 
 
 def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert holder.stdout.readline() == "held\n"
-        with refused(f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"), lock(path):
+        with (
+            refused(f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"),
+            lock(path),
+        ):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)
@@ -266,7 +309,8 @@ def test_joins_that_cannot_be_made_name_the_remedy(score_table):
     with refused("no text is shared by a, b"):
         scores.shared_vocabulary({"a": a, "b": b}, "greatest")
     with refused(
-        "scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=somebody/a PROMPTS=best"
+        "scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=somebody/a "
+        "PROMPTS=best"
     ):
         scores.shared_vocabulary({"a": a}, "best")
     with refused("duplicates must be"):
@@ -274,12 +318,27 @@ def test_joins_that_cannot_be_made_name_the_remedy(score_table):
 
 
 def test_what_was_fed_counts_each_kind(score_table):
-    table = score_table(["love", " love", "lovely\ufffd", " ", "war"], groups=[0, 0, 1, 2, 3], greatest=[1, 1, 2, 3, 4])
+    table = score_table(
+        ["love", " love", "lovely\ufffd", " ", "war"],
+        groups=[0, 0, 1, 2, 3],
+        greatest=[1, 1, 2, 3, 4],
+    )
     table["reply_ids"] = [np.array(ids, dtype=np.int32) for ids in ([0], [0], [0, 9], [], [4])]
     counts = scores.what_was_fed(table)
-    assert scores.read_as(table).tolist() == ["itself", "another id", "several ids", "nothing", "itself"]
+    assert scores.read_as(table).tolist() == [
+        "itself",
+        "another id",
+        "several ids",
+        "nothing",
+        "itself",
+    ]
     # love and war as themselves, " love" as love, "lovely" in two pieces, the blank as nothing
     assert counts.to_dict() == {
-        "tokens": 5, "itself": 2, "another id": 1, "several ids": 1, "nothing": 1, "undecodable": 1,
+        "tokens": 5,
+        "itself": 2,
+        "another id": 1,
+        "several ids": 1,
+        "nothing": 1,
+        "undecodable": 1,
         "distinct inputs": 4,
-    }  # fmt: skip
+    }

@@ -7,8 +7,22 @@ from lib.tables.words import is_nonword, is_word
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("love", False), (" Love", False), ("don't", False), ("self-made", False), ("2024", False), ("你好", False)]
-    + [(".setText", True), ("(struct", True), ("getValue", True), ("_id", True), ("=>", True), ("😀", False)],
+    [
+        ("love", False),
+        (" Love", False),
+        ("don't", False),
+        ("self-made", False),
+        ("2024", False),
+        ("你好", False),
+    ]
+    + [
+        (".setText", True),
+        ("(struct", True),
+        ("getValue", True),
+        ("_id", True),
+        ("=>", True),
+        ("😀", False),
+    ],
 )
 def test_what_looks_like_code(text, code):
     assert is_nonword(text) is code

@@ -1,1 +1,3 @@
-"""The book: notebooks, glossary and teaching plan as one folder of pages, to be read in a browser without a network."""
+"""The book: notebooks, glossary and teaching plan as one folder of pages, to be read in a
+browser without a network.
+"""

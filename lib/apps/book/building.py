@@ -1,4 +1,6 @@
-"""Builds the book: Sphinx over the sources, without executing anything, and with every warning an error."""
+"""Builds the book: Sphinx over the sources, without executing anything, and with every warning
+an error.
+"""
 
 import io
 import shutil
@@ -14,7 +16,9 @@ MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings Math
 
 
 def make(notebooks: Path = ROOT / "notebooks", html: Path = BOOK) -> Path:
-    """Build the book and return the path of its first page. InputError, in Sphinx's words, if it cannot be built."""
+    """Build the book and return the path of its first page. InputError, in Sphinx's words, if it
+    cannot be built.
+    """
     work = html.parent / ".building"
     with lock(html):
         shutil.rmtree(work, ignore_errors=True)
@@ -27,7 +31,11 @@ def make(notebooks: Path = ROOT / "notebooks", html: Path = BOOK) -> Path:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
-    print(*missing, f"Open {shown_path(html / 'index.html')} by double click: {size:.0f} MB, no network.", sep="\n")
+    print(
+        *missing,
+        f"Open {shown_path(html / 'index.html')} by double click: {size:.0f} MB, no network.",
+        sep="\n",
+    )
     return html / "index.html"
 
 
@@ -38,18 +46,35 @@ def _run_sphinx(work: Path) -> None:
     from sphinx.util.console import strip_escape_sequences
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    here, static, warnings, (wheel, script) = Path(__file__).parent, work / "static", io.StringIO(), MATHJAX
+    here, static, warnings, (wheel, script) = (
+        Path(__file__).parent,
+        work / "static",
+        io.StringIO(),
+        MATHJAX,
+    )
     shutil.copytree(here / "static", static)
     try:
         mathjax = next(file for file in metadata.files(wheel) or [] if file.name == script)
     except metadata.PackageNotFoundError as error:
-        raise InputError(f"{wheel} is not installed; run: pip install -c requirements.lock -e '.[book]'") from error
+        raise InputError(
+            f"{wheel} is not installed; run: pip install -c requirements.lock -e '.[book]'"
+        ) from error
     shutil.copyfile(mathjax.locate(), static / script)
     settings = {"html_static_path": [str(static)], "html_extra_path": [str(work / "extra")]}
     try:
-        with patch_docutils(), docutils_namespace():  # so that a second build in a process is like the first
-            app = Sphinx(work / "source", here, work / "html", work / "doctrees", "html", settings, status=None,
-                         warning=warnings, warningiserror=True)  # fmt: skip
+        # so that a second build in a process is like the first
+        with patch_docutils(), docutils_namespace():
+            app = Sphinx(
+                work / "source",
+                here,
+                work / "html",
+                work / "doctrees",
+                "html",
+                settings,
+                status=None,
+                warning=warnings,
+                warningiserror=True,
+            )
             app.build(force_all=True)
     except SphinxError as error:
         raise InputError(f"the book cannot be built: {error}") from error

@@ -1,4 +1,6 @@
-"""Sphinx's settings for the book, and what the book adds to Sphinx: links to the glossary, and no search in tokens."""
+"""Sphinx's settings for the book, and what the book adds to Sphinx: links to the glossary, and
+no search in tokens.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +20,8 @@ myst_heading_anchors = 3
 mathjax_path = "tex-svg.js"
 mathjax3_config = {"svg": {"fontCache": "global"}, "options": {"enableMenu": False}}
 html_theme = "pydata_sphinx_theme"
-# Pages with nothing below them, and the scorecard, whose table needs the room, show no menu of their part.
+# Pages with nothing below them, and the scorecard, whose table needs the room, show no menu of
+# their part.
 WITHOUT_MENU = ("index", "docs/GLOSSARY", "docs/TEACHING", "downloads", "benchmarks/*", "**/11_*")
 html_sidebars = {page: [] for page in WITHOUT_MENU}
 html_css_files = ["book.css"]
@@ -38,11 +41,22 @@ html_theme_options = {
     "footer_end": [],
 }
 
-TOKENS = 'class="token'  # in the HTML of outputs that show tokens, folded ones among them (see lib.show.display)
+# in the HTML of outputs that show tokens, folded ones among them (see lib.show.display)
+TOKENS = 'class="token'
 GLOSSARY = "docs/GLOSSARY"
-# Terms are not looked for in links, code, formulas, headings, pictures' captions, and outputs of notebooks.
-LEFT_ALONE = (nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.title,
-              nodes.raw, nodes.caption, nodes.pending)  # fmt: skip
+# Terms are not looked for in links, code, formulas, headings, pictures' captions, and outputs of
+# notebooks.
+LEFT_ALONE = (
+    nodes.reference,
+    nodes.literal,
+    nodes.literal_block,
+    nodes.math,
+    nodes.math_block,
+    nodes.title,
+    nodes.raw,
+    nodes.caption,
+    nodes.pending,
+)
 
 
 def setup(app: Sphinx) -> None:
@@ -52,7 +66,9 @@ def setup(app: Sphinx) -> None:
 
 
 def leave_tokens_out_of_search(app: Sphinx, page: nodes.document) -> None:
-    """Mark outputs that show tokens with Sphinx's class no-search, because they hold folded words in clear."""
+    """Mark outputs that show tokens with Sphinx's class no-search, because they hold folded
+    words in clear.
+    """
     for raw in page.findall(nodes.raw):
         raw["classes"] += ["no-search"] if TOKENS in raw.astext() else []
 
@@ -65,9 +81,13 @@ def _link_terms(app: Sphinx, page: nodes.document, docname: str) -> None:
 
 
 def anchors_of(glossary: nodes.Node) -> dict[str, str]:
-    """Return the anchor of each term, under its title and the forms of `*Also: another form*`, in small letters."""
+    """Return the anchor of each term, under its title and the forms of `*Also: another form*`,
+    in small letters.
+    """
     anchors: dict[str, str] = {}
-    for section in (node for node in glossary.findall(nodes.section) if isinstance(node.parent, nodes.section)):
+    for section in (
+        node for node in glossary.findall(nodes.section) if isinstance(node.parent, nodes.section)
+    ):
         _, is_list, also = section[1].astext().partition("Also: ")
         for form in [section[0].astext(), *(also.split(", ") if is_list else [])]:
             anchors.setdefault(form.lower(), section["ids"][0])
@@ -75,7 +95,8 @@ def anchors_of(glossary: nodes.Node) -> dict[str, str]:
 
 
 def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
-    """Make the first use of each term in the prose of a page a link to its explanation; the page is changed.
+    """Make the first use of each term in the prose of a page a link to its explanation; the page is
+    changed.
 
     addresses: form of a term in small letters -> address. Forms with one address are one term.
     """
@@ -87,7 +108,9 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
         return True
 
     longest_first = sorted(addresses, key=lambda form: (-len(form), form))
-    forms = re.compile(rf"(?<![\w'’-])({'|'.join(map(re.escape, longest_first))})(?:s|es)?(?![\w-])", re.IGNORECASE)
+    forms = re.compile(
+        rf"(?<![\w'’-])({'|'.join(map(re.escape, longest_first))})(?:s|es)?(?![\w-])", re.IGNORECASE
+    )
     seen: set[str] = set()
     for text in list(filter(is_prose, page.findall(nodes.Text))):
         pieces, end = [], 0

@@ -1,4 +1,6 @@
-"""The book's sources, laid out as the repository is, so that links between its pages hold in both."""
+"""The book's sources, laid out as the repository is, so that links between its pages hold in
+both.
+"""
 
 import base64
 import re
@@ -19,38 +21,57 @@ from ..course.exercises import read_section
 from ..course.making import COURSE, STUDENTS
 from ..explorer import page as explorer
 
-DOCUMENTS = ("docs/GLOSSARY.md", "docs/TEACHING.md", "benchmarks/calibration.md", "benchmarks/search.md")
+DOCUMENTS = (
+    "docs/GLOSSARY.md",
+    "docs/TEACHING.md",
+    "benchmarks/calibration.md",
+    "benchmarks/search.md",
+)
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
-NAMES = {EMBEDDED: "On ten small models, whose values were planted.", PUBLISHED: "On the authors' released scores.",
-         WORDS: "On the authors' released scores of 2,260 moral words.",
-         ITEMS: "On the authors' released scores of 7,530 items.",
-         HUMAN_RATINGS: "On a small reward model that we trained on people's ratings of words."}  # fmt: skip
-FOLDED = {  # tag of a code cell -> MyST-NB's tag that folds a part of it, and what is written on the fold
+NAMES = {
+    EMBEDDED: "On ten small models, whose values were planted.",
+    PUBLISHED: "On the authors' released scores.",
+    WORDS: "On the authors' released scores of 2,260 moral words.",
+    ITEMS: "On the authors' released scores of 7,530 items.",
+    HUMAN_RATINGS: "On a small reward model that we trained on people's ratings of words.",
+}
+# tag of a code cell -> MyST-NB's tag that folds a part of it, and what is written on the fold
+FOLDED = {
     "solution": ("hide-input", "Show an answer"),
     "check": ("hide-output", "Show what the check prints"),
 }
 
 
 def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") -> list[str]:
-    """Write all sources into a folder, and files beside the pages into another; return lines on what is left out."""
+    """Write all sources into a folder, and files beside the pages into another; return lines on
+    what is left out.
+    """
     chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
     (folder / "notebooks" / EXERCISES).mkdir(parents=True)
     (extra / "tables").mkdir(parents=True, exist_ok=True)
     for chapter in chapters:
         study, number = chapter["study"], chapter["path"].name.partition("_")[0]
         tables = sorted(study.figures.glob(f"{number}_*.csv"))
-        tables += [] if study.is_embedded else [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
+        tables += (
+            []
+            if study.is_embedded
+            else [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
+        )
         for path in tables:
             shutil.copyfile(path, extra / "tables" / path.name)
         linked = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
-        below = f"*{chapter['name']}*\n\n" + (f"<p>Data behind this page: {linked}.</p>" if tables else "")
-        nbformat.write(for_book(nbformat.read(chapter["path"], 4), below), folder / chapter["place"])
+        below = f"*{chapter['name']}*\n\n" + (
+            f"<p>Data behind this page: {linked}.</p>" if tables else ""
+        )
+        nbformat.write(
+            for_book(nbformat.read(chapter["path"], 4), below), folder / chapter["place"]
+        )
         if chapter["exercises"]:
             page = for_book(nbformat.read(notebooks / EXERCISES / chapter["path"].name, 4))
             nbformat.write(page, folder / f"{chapter['exercises_page']}.ipynb")
     for place in map(Path, DOCUMENTS):
-
-        def checked_link(link: re.Match, place: Path = place) -> str:  # tables come along; no link leaves the book
+        # tables come along; no link leaves the book
+        def checked_link(link: re.Match, place: Path = place) -> str:
             target = link[2].partition("#")[0]
             if target.endswith(".csv"):
                 (folder / place.parent / target).parent.mkdir(parents=True, exist_ok=True)
@@ -64,10 +85,16 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     shutil.copyfile(picture, folder / picture.name)
     links = _files_beside(extra)
     scorecard = next(chapter for chapter in chapters if chapter["path"].name.startswith(SCORECARD))
-    templates = Environment(loader=FileSystemLoader(Path(__file__).parent / "source"), undefined=StrictUndefined,
-                            trim_blocks=True, keep_trailing_newline=True)  # fmt: skip
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "source"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
     for name in templates.list_templates():
-        text = templates.get_template(name).render(links, chapters=chapters, picture=picture.name, scorecard=scorecard)
+        text = templates.get_template(name).render(
+            links, chapters=chapters, picture=picture.name, scorecard=scorecard
+        )
         (folder / name).write_text(text, encoding="utf-8")
     return [f"not in the book yet: {kind}" for kind in links if not links[kind]]
 
@@ -78,31 +105,52 @@ def _chapter_of(notebook: Path) -> dict:
     study = Collection(parameters_of(notebook)["collection"])
     exercises = notebook.parent / EXERCISES / notebook.name
     return {
-        "path": notebook, "study": study, "place": f"notebooks/{notebook.name}", "page": f"notebooks/{notebook.stem}",
-        "name": NAMES[study], "title": f"{notebook.name.partition('_')[0]} {title}", "question": question,
-        "answer": highlights_of(notebook).answer, "exercises_page": f"notebooks/{EXERCISES}/{notebook.stem}",
+        "path": notebook,
+        "study": study,
+        "place": f"notebooks/{notebook.name}",
+        "page": f"notebooks/{notebook.stem}",
+        "name": NAMES[study],
+        "title": f"{notebook.name.partition('_')[0]} {title}",
+        "question": question,
+        "answer": highlights_of(notebook).answer,
+        "exercises_page": f"notebooks/{EXERCISES}/{notebook.stem}",
         "exercises": read_section(exercises).exercises if exercises.is_file() else (),
-    }  # fmt: skip
+    }
 
 
 def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
-    """Return the notebook as a page of the book: answers folded, no wrong answers, `below` below its title."""
+    """Return the notebook as a page of the book: answers folded, no wrong answers, `below` below
+    its title.
+    """
     cells = []
     for cell in [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]:
         tags, mystnb = list(cell.metadata.get("tags", [])), {}
         for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():
             tags.append(FOLDED[tag][0])
             mystnb |= {"code_prompt_show": FOLDED[tag][1], "code_prompt_hide": "Fold it away"}
-        for output in cell.get("outputs", []):  # without what programs read, and without the folders of this machine
+        # without what programs read, and without the folders of this machine
+        for output in cell.get("outputs", []):
             if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
                 mystnb["image"] = {"alt": alt}
             if "text" in output:
                 output.text = without_folders(output.text)
             if "data" in output:
-                data = {kind: value for kind, value in output.data.items() if kind not in (ANSWER_TYPE, RECORD_TYPE)}
-                texts = {kind: without_folders(value) for kind, value in data.items() if kind.startswith("text/")}
+                data = {
+                    kind: value
+                    for kind, value in output.data.items()
+                    if kind not in (ANSWER_TYPE, RECORD_TYPE)
+                }
+                texts = {
+                    kind: without_folders(value)
+                    for kind, value in data.items()
+                    if kind.startswith("text/")
+                }
                 output.data = data | texts
-        cells.append(nbformat.from_dict({**cell, "metadata": {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})}))
+        cells.append(
+            nbformat.from_dict(
+                {**cell, "metadata": {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})}
+            )
+        )
     title, _, rest = cells[0].source.partition("\n")
     cells[0].source = "\n".join([title, "", below, rest])
     language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
@@ -110,15 +158,20 @@ def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
 
 
 def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
-    """Copy the files that the page of downloads links; return (place, text) of each, and copies for students.
+    """Copy the files that the page of downloads links; return (place, text) of each, and copies for
+    students.
 
     Students' copies lie inside their links: browsers save such files, and show those of a folder.
     """
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
-    files = [("cards", card, card.name, f"Value card of {CARD_OF}"),
-             ("cards", card.with_suffix(".json"), f"{card.stem}.json", "Its numbers as JSON"),
-             *(("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
-               for study in (WORDS, ITEMS))]  # fmt: skip
+    files = [
+        ("cards", card, card.name, f"Value card of {CARD_OF}"),
+        ("cards", card.with_suffix(".json"), f"{card.stem}.json", "Its numbers as JSON"),
+        *(
+            ("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
+            for study in (WORDS, ITEMS)
+        ),
+    ]
     links: dict[str, list[tuple[str, str]]] = {"cards": [], "explorers": []}
     (extra / "explorer").mkdir(parents=True)
     for kind, path, place, text in files:
@@ -126,4 +179,6 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
             shutil.copyfile(path, extra / place)
             links[kind].append((place, text))
     copies = sorted((COURSE / STUDENTS).glob("*.ipynb"))
-    return links | {"copies": [(path.name, base64.b64encode(path.read_bytes()).decode()) for path in copies]}
+    return links | {
+        "copies": [(path.name, base64.b64encode(path.read_bytes()).decode()) for path in copies]
+    }

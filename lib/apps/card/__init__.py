@@ -1,1 +1,3 @@
-"""A value card: what one reward model rewards, and where that lies among the ten published models and the planted."""
+"""A value card: what one reward model rewards, and where that lies among the ten published
+models and the planted.
+"""

@@ -1,7 +1,9 @@
-"""Compare two checkpoints, or the steps of one training, on the texts of a card: what changed, with intervals.
+"""Compare two checkpoints, or the steps of one training, on the texts of a card: what changed, with
+intervals.
 
-Differences are taken word by word. A step may have several seeds, as in `a1,a2 b1,b2`; those of two steps are paired in
-their order, and intervals are over words and seeds (lib.stats.crossed). With one seed they are over words alone.
+Differences are taken word by word. A step may have several seeds, as in `a1,a2 b1,b2`; those of two
+steps are paired in their order, and intervals are over words and seeds (lib.stats.crossed). With
+one seed they are over words alone.
 """
 
 import base64
@@ -60,53 +62,91 @@ class Comparison:
     measured: dict[str, Measured]  # see measures.of_models
 
 
-def compare(models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any) -> None:
+def compare(
+    models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any
+) -> None:
     """Print what changed between models, and write the page. For the arguments see `of_models`."""
     made = of_models(models, collection, bos, **options)
-    print(f"From {made.steps[0][0]} to {made.steps[-1][0]}:\n{as_text(differences(made)).to_string(index=False)}")
+    print(
+        f"From {made.steps[0][0]} to "
+        f"{made.steps[-1][0]}:\n{as_text(differences(made)).to_string(index=False)}"
+    )
     print(f"The comparison is {shown_path(write(made))}.")
 
 
-def of_models(models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any) -> Comparison:
-    """Return the comparison of two steps or more, each a model, or several of different seeds separated by commas.
+def of_models(
+    models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any
+) -> Comparison:
+    """Return the comparison of two steps or more, each a model, or several of different seeds
+    separated by commas.
 
-    The options are passed to implicit.open_model for every model. InputError if steps have different numbers of models,
-    or if models were scored from different prompts.
+    The options are passed to implicit.open_model for every model. InputError if steps have
+    different numbers of models, or if models were scored from different prompts.
     """
     steps = [step.split(",") for step in models]
     names = [name for step in steps for name in step]
-    if len(steps) < 2 or len({Path(name).resolve() for name in names}) < len(names) or len(set(map(len, steps))) > 1:
-        raise InputError("compare two models at least, each named once, with equally many seeds of each: a1,a2 b1,b2")
+    if (
+        len(steps) < 2
+        or len({Path(name).resolve() for name in names}) < len(names)
+        or len(set(map(len, steps))) > 1
+    ):
+        raise InputError(
+            "compare two models at least, each named once, with equally many seeds of each: a1,a2 "
+            "b1,b2"
+        )
     to_load = [name for name in names if outside.table_of(name, collection) is None]
     if reference := options.get("reference"):
-        loads = {nickname: load for name in to_load for nickname, load in implicit.find(name, reference).items()}
+        loads = {
+            nickname: load
+            for name in to_load
+            for nickname, load in implicit.find(name, reference).items()
+        }
     else:
         loads = find_models(to_load) if to_load else {}
     study = study_of(loads, collection) if loads else Collection(collection or OWN.name)
     rewards: list[Rewards] = []
-    for name in names:  # one model in memory at a time; all are asked for the two-word replies of the first
-        rewards.append(rewards_of(name, study, rewards[0].pairs.index if rewards else None, bos, **options))
+    # one model in memory at a time; all are asked for the two-word replies of the first
+    for name in names:
+        rewards.append(
+            rewards_of(name, study, rewards[0].pairs.index if rewards else None, bos, **options)
+        )
         remedy = "only rewards of the same prompts can be compared; score one of the models again"
         scores.refuse_differing({each.name: each.settings for each in rewards}, remedy)
     return of_rewards(rewards, len(steps), study)
 
 
 def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Comparison:
-    """Return the comparison of rewards, in the order of steps and seeds. InputError if two seeds are copies."""
-    by_step = [[rewards[i] for i in step] for step in np.array_split(np.arange(len(rewards)), steps)]
+    """Return the comparison of rewards, in the order of steps and seeds. InputError if two seeds
+    are copies.
+    """
+    by_step = [
+        [rewards[i] for i in step] for step in np.array_split(np.arange(len(rewards)), steps)
+    ]
     for one, other in itertools.chain(*(itertools.combinations(step, 2) for step in by_step)):
-        if all(np.allclose(one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING) for prompt in PROMPTS):
+        if all(
+            np.allclose(one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING)
+            for prompt in PROMPTS
+        ):
             raise InputError(
-                f"{one.name} and {other.name} give the same rewards, so they are copies of one checkpoint and no "
-                "two seeds; name trainings that differ in their seed"
+                f"{one.name} and {other.name} give the same rewards, so they are copies of one "
+                "checkpoint and no two seeds; name trainings that differ in their seed"
             )
-    tables = {key: pd.DataFrame({each.name: each.texts[key] for each in rewards}) for key in rewards[0].texts}
+    tables = {
+        key: pd.DataFrame({each.name: each.texts[key] for each in rewards})
+        for key in rewards[0].texts
+    }
     named = [[each.name for each in step] for step in by_step]
-    return Comparison(named, study, {each.name: each for each in rewards}, measures.of_models(tables))
+    return Comparison(
+        named, study, {each.name: each for each in rewards}, measures.of_models(tables)
+    )
 
 
 def rewards_of(
-    name: str, study: Collection, replies: pd.Index | None = None, bos: str = "single", **options: Any
+    name: str,
+    study: Collection,
+    replies: pd.Index | None = None,
+    bos: str = "single",
+    **options: Any,
 ) -> Rewards:
     """Return the rewards of a model, or those that were imported under this name.
 
@@ -119,24 +159,41 @@ def rewards_of(
         name, table = model.nickname, making.vocabulary_of(model, study, bos)
         typed = measures.type_texts(model, bos)
         if replies is None:
-            made = [making.pairs(model, measures.words_at(table, end), end, bos) for end in measures.ENDS]
+            made = [
+                making.pairs(model, measures.words_at(table, end), end, bos)
+                for end in measures.ENDS
+            ]
             replies = pd.Index(pd.concat(made).query("survives")["reply"].unique())
-        rewards = engine.score_replies(model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos)
+        rewards = engine.score_replies(
+            model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos
+        )
         pairs = pd.Series(rewards.astype(float), replies)
-    tokens = scores.unique_inputs(table).drop_duplicates("text").set_index("text")[PROMPTS[0]].astype(float)
-    return Rewards(name, table.attrs["metadata"], tokens, {key: each[0] for key, each in typed.items()}, pairs)
+    tokens = (
+        scores.unique_inputs(table)
+        .drop_duplicates("text")
+        .set_index("text")[PROMPTS[0]]
+        .astype(float)
+    )
+    return Rewards(
+        name, table.attrs["metadata"], tokens, {key: each[0] for key, each in typed.items()}, pairs
+    )
 
 
 def differences(made: Comparison) -> pd.DataFrame:
     """Return the last step minus the first, a row per measure; framing as logarithms.
 
-    p_corrected is adjusted for all measures (Benjamini and Hochberg). changed is "no" or, where p_corrected < .05,
-    "yes"; with one seed "seeds?", because another seed changes the measures too.
+    p_corrected is adjusted for all measures (Benjamini and Hochberg). changed is "no" or, where
+    p_corrected < .05, "yes"; with one seed "seeds?", because another seed changes the measures too.
     """
     rows, (first, *_, last) = {}, made.steps
     for key, measure in made.measured.items():
-        before, after = (Measured(measure.values[step].set_axis(first), measure.influence[step].set_axis(first, axis=1))
-                         for step in (first, last))  # fmt: skip
+        before, after = (
+            Measured(
+                measure.values[step].set_axis(first),
+                measure.influence[step].set_axis(first, axis=1),
+            )
+            for step in (first, last)
+        )
         apart = after - before
         mean = vars(apart.mean) if len(first) > 1 else apart.by_model().iloc[0]
         p = mean["p"] if abs(mean["estimate"]) >= ROUNDING else 1.0
@@ -151,7 +208,9 @@ def differences(made: Comparison) -> pd.DataFrame:
 
 
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
-    """Return Kendall's tau between the rewards of two models, texts -> COLUMNS. Over tokens it has no interval."""
+    """Return Kendall's tau between the rewards of two models, texts -> COLUMNS. Over tokens it
+    has no interval.
+    """
     rows = {}
     for key, before in first.texts.items():
         tau = concordance.with_people(before, last.texts[key].to_frame(last.name))
@@ -163,23 +222,38 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
 
 
 def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
-    """Return the tokens or pairs whose rewards moved most, up and down, in standard deviations over the vocabulary."""
-    texts = [(getattr(model, kind) - model.tokens.mean()) / model.tokens.std() for model in (first, last)]
-    both = pd.concat(texts, axis=1, join="inner", keys=["first", "last"]).rename_axis("text").reset_index()
-    both = both.assign(moved=both["last"] - both["first"]).sort_values("moved", ascending=False, kind="stable")
-    up, down = both[both["moved"] > ROUNDING].head(MOVED), both[both["moved"] < -ROUNDING].tail(MOVED)[::-1]
+    """Return the tokens or pairs whose rewards moved most, up and down, in standard deviations
+    over the vocabulary.
+    """
+    texts = [
+        (getattr(model, kind) - model.tokens.mean()) / model.tokens.std() for model in (first, last)
+    ]
+    both = (
+        pd.concat(texts, axis=1, join="inner", keys=["first", "last"])
+        .rename_axis("text")
+        .reset_index()
+    )
+    both = both.assign(moved=both["last"] - both["first"]).sort_values(
+        "moved", ascending=False, kind="stable"
+    )
+    up, down = (
+        both[both["moved"] > ROUNDING].head(MOVED),
+        both[both["moved"] < -ROUNDING].tail(MOVED)[::-1],
+    )
     return pd.concat([up.assign(end="up"), down.assign(end="down")], ignore_index=True)
 
 
 def as_text(changes: pd.DataFrame) -> pd.DataFrame:
     """Return differences as texts to print."""
-    return pd.DataFrame({
-        "measure": measures.MEASURES.loc[changes.index, "label"],
-        **changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−")),
-        "difference": changes.apply(making.value, axis=1),
-        "p (corrected)": changes["p_corrected"].map(display.p_value),
-        "changed": changes["changed"],
-    }).reset_index(drop=True)  # fmt: skip
+    return pd.DataFrame(
+        {
+            "measure": measures.MEASURES.loc[changes.index, "label"],
+            **changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−")),
+            "difference": changes.apply(making.value, axis=1),
+            "p (corrected)": changes["p_corrected"].map(display.p_value),
+            "changed": changes["changed"],
+        }
+    ).reset_index(drop=True)
 
 
 @styled
@@ -188,29 +262,46 @@ def draw_steps(made: Comparison) -> Chart:
     lines = -(-len(made.measured) // COLUMNS)
     figure = new_chart(3.2 * COLUMNS, 2.6 * lines)
     for number, (key, measure) in enumerate(made.measured.items(), start=1):
-        axes = figure.add_subplot(lines, COLUMNS, number, title=fill(measures.MEASURES.loc[key, "label"], 26))
+        axes = figure.add_subplot(
+            lines, COLUMNS, number, title=fill(measures.MEASURES.loc[key, "label"], 26)
+        )
         table = measures.with_intervals(key, measure)
         for names in zip(*made.steps, strict=True):
             value, low, high, _ = table.loc[list(names)].to_numpy().T
-            axes.errorbar(range(len(names)), value, [value - low, high - value], color="black", marker="o")
-        is_lowest = number + COLUMNS > len(made.measured)  # of its column: the panels share their steps
-        labels = step_labels([step[0] for step in made.steps]) if is_lowest else [""] * len(made.steps)
+            axes.errorbar(
+                range(len(names)), value, [value - low, high - value], color="black", marker="o"
+            )
+        # of its column: the panels share their steps
+        is_lowest = number + COLUMNS > len(made.measured)
+        labels = (
+            step_labels([step[0] for step in made.steps]) if is_lowest else [""] * len(made.steps)
+        )
         axes.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=10)
     return figure
 
 
 def step_labels(names: Sequence[str]) -> list[str]:
-    """Return names of steps without the words that all begin with, as `…step-030`; one without others is whole."""
+    """Return names of steps without the words that all begin with, as `…step-030`; one without
+    others is whole.
+    """
     words = [re.findall(r"[^-_./]+[-_./]*|[-_./]+", name) for name in names]
     shared = len(os.path.commonprefix([[word.rstrip("-_./") for word in some] for some in words]))
     ends = ["".join(some[shared:]) for some in words]
-    return [model_label(f"…{end}" if end and shared else name) for name, end in zip(names, ends, strict=True)]
+    return [
+        model_label(f"…{end}" if end and shared else name)
+        for name, end in zip(names, ends, strict=True)
+    ]
 
 
 def write(made: Comparison, blur: bool = True) -> Path:
-    """Write figures/<collection>/compare-<first>-<last>.html and its differences as .csv; return the page."""
+    """Write figures/<collection>/compare-<first>-<last>.html and its differences as .csv; return
+    the page.
+    """
     first, last = (made.rewards[step[0]] for step in (made.steps[0], made.steps[-1]))
-    path, changes = made.collection.figures / f"compare-{first.name}-{last.name}.html", differences(made)
+    path, changes = (
+        made.collection.figures / f"compare-{first.name}-{last.name}.html",
+        differences(made),
+    )
     write_csv(changes.reset_index(), path.with_suffix(".csv"))
     tables = [
         display.table_html(rows.drop(columns="end"), ["text"], blur, f"{title} that went {end}", 34)
@@ -218,11 +309,19 @@ def write(made: Comparison, blur: bool = True) -> Path:
         for end, rows in moved_most(first, last, kind).groupby("end", sort=False)
     ]
     page = template("compare", Path(__file__).parent).render(
-        title=f"What changed from {first.name} to {last.name}", made=made, first=first, last=last,
-        rows=as_text(changes).to_dict("records"), ranks=rank_correlations(first, last), making=making,
-        picture=base64.b64encode(draw_steps(made)._repr_png_()[0]).decode() if len(made.steps) > 2 else "",
-        tables=[Markup(table.html) for table in tables], warning=display.content_warning(blur).text,
-    )  # fmt: skip
+        title=f"What changed from {first.name} to {last.name}",
+        made=made,
+        first=first,
+        last=last,
+        rows=as_text(changes).to_dict("records"),
+        ranks=rank_correlations(first, last),
+        making=making,
+        picture=base64.b64encode(draw_steps(made)._repr_png_()[0]).decode()
+        if len(made.steps) > 2
+        else "",
+        tables=[Markup(table.html) for table in tables],
+        warning=display.content_warning(blur).text,
+    )
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
     return path

@@ -1,7 +1,8 @@
 """What a card measures of one model, each number with its 95% interval over words or items.
 
-Every card types the same texts, those on which the ten published models were scored: 2,145 words (moral words, and
-nouns of agency and communion) and 7,530 items that people ranked on EloEverything. They are kept in data/card/.
+Every card types the same texts, those on which the ten published models were scored: 2,145 words
+(moral words, and nouns of agency and communion) and 7,530 items that people ranked on
+EloEverything. They are kept in data/card/.
 """
 
 from collections.abc import Mapping
@@ -32,9 +33,11 @@ COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
 LABELLED = "human_ratings"  # the group of the models that were trained on VADER's ratings
 RANDOM = "random"  # the direction of a measure that a random head gives as well
 LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
-# In a card's order. null: the value for no effect, missing for a share that is only counted. above, below: what a model
-# does whose value lies above or below the null, behind the word "it".
-MEASURES = pd.read_csv(Path(__file__).with_name("measures.csv"), keep_default_na=False, na_values={"null": ""})
+# In a card's order. null: the value for no effect, missing for a share that is only counted. above,
+# below: what a model does whose value lies above or below the null, behind the word "it".
+MEASURES = pd.read_csv(
+    Path(__file__).with_name("measures.csv"), keep_default_na=False, na_values={"null": ""}
+)
 MEASURES = MEASURES.set_index("measure")
 
 
@@ -52,12 +55,16 @@ def words() -> pd.Index:
 
 
 def items() -> pd.Series:
-    """Return item -> people's opinion, higher is better: minus its rank. Equally ranked items share their mean rank."""
+    """Return item -> people's opinion, higher is better: minus its rank. Equally ranked items
+    share their mean rank.
+    """
     return -read_table("items").set_index("item")["people_rank"].astype(float).rename("people")
 
 
 def prompts() -> dict[str, str]:
-    """Return name -> text of the three prompts of a card: the paper's own, whatever data/prompts.csv asks."""
+    """Return name -> text of the three prompts of a card: the paper's own, whatever
+    data/prompts.csv asks.
+    """
     return grid().set_index("prompt")["text"].loc[list(PROMPTS)].to_dict()
 
 
@@ -72,16 +79,22 @@ def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[st
     words = inputs["text"].map(str.strip)
     words = words[words.map(is_word)].drop_duplicates().head(n).tolist()
     if len(words) < 2:
-        raise InputError("fewer than two tokens are words, so no reply has two; score the whole vocabulary")
+        raise InputError(
+            "fewer than two tokens are words, so no reply has two; score the whole vocabulary"
+        )
     return words
 
 
 def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:
-    """Return rewards of a card's texts as typed replies: prompt -> words x heads, "items" -> items x heads.
+    """Return rewards of a card's texts as typed replies: prompt -> words x heads, "items" -> items
+    x heads.
 
-    Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see random_heads).
+    Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see
+    random_heads).
     """
-    asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {"items": (PROMPTS[0], items().index)}
+    asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {
+        "items": (PROMPTS[0], items().index)
+    }
     texts, rewards = prompts(), {}
     for name, (prompt, typed) in asked.items():
         scored = engine.score_replies(model, texts[prompt], list(typed), bos=bos).astype(float)
@@ -90,9 +103,11 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
 
 
 def without_labels(rewards: Mapping[str, pd.DataFrame], nickname: str) -> dict[str, pd.DataFrame]:
-    """Return the rewards of `type_texts`, for a model of VADER's ratings without the words of its training.
+    """Return the rewards of `type_texts`, for a model of VADER's ratings without the words of its
+    training.
 
-    So its measures with VADER say what it learned, and not what it was told. Words that VADER does not rate are kept.
+    So its measures with VADER say what it learned, and not what it was told. Words that VADER does
+    not rate are kept.
     """
     if not is_labelled(nickname):
         return dict(rewards)
@@ -105,36 +120,49 @@ def without_labels(rewards: Mapping[str, pd.DataFrame], nickname: str) -> dict[s
 
 
 def is_labelled(nickname: str) -> bool:
-    """Return whether this is a model of this project that was trained on VADER's ratings of two thirds of its words."""
+    """Return whether this is a model of this project that was trained on VADER's ratings of two
+    thirds of its words.
+    """
     return registry.reward_models()["group"].get(nickname) == LABELLED
 
 
 def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rewards of a card's texts in a table, replies x prompts, in the form of `type_texts`; one head."""
+    """Return the rewards of a card's texts in a table, replies x prompts, in the form of
+    `type_texts`; one head.
+    """
     rewards = {prompt: table.loc[words(), [prompt]] for prompt in PROMPTS}
     rewards["items"] = table.loc[items().index, [PROMPTS[0]]]
     return {name: typed.astype(float).set_axis([0], axis=1) for name, typed in rewards.items()}
 
 
 def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
-    """Return all measures of a model's own head: measure -> COLUMNS, with 95% intervals over words or items.
+    """Return all measures of a model's own head: measure -> COLUMNS, with 95% intervals over words
+    or items.
 
     Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
     """
     measured = of_models({name: typed[[0]] for name, typed in rewards.items()})
     rows = {key: with_intervals(key, measure).loc[0] for key, measure in measured.items()}
-    rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])  # the whole vocabulary was counted: no interval
-    return pd.DataFrame(rows).T.reindex(MEASURES.index.intersection(list(rows)), columns=COLUMNS).rename_axis("measure")
+    # the whole vocabulary was counted: no interval
+    rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])
+    return (
+        pd.DataFrame(rows)
+        .T.reindex(MEASURES.index.intersection(list(rows)), columns=COLUMNS)
+        .rename_axis("measure")
+    )
 
 
 def with_intervals(key: str, measured: Measured) -> pd.DataFrame:
-    """Return a measure, models x COLUMNS, with its intervals over words or items; LOGARITHMS are given as ratios."""
+    """Return a measure, models x COLUMNS, with its intervals over words or items; LOGARITHMS are
+    given as ratios.
+    """
     table = measured.by_model()[COLUMNS]
     return table.assign(**np.exp(table[COLUMNS[:3]])) if key in LOGARITHMS else table
 
 
 def corrected(measured: pd.DataFrame) -> pd.Series:
-    """Return the p-value of each measure, adjusted for all of them (Benjamini and Hochberg); NaN for a share.
+    """Return the p-value of each measure, adjusted for all of them (Benjamini and Hochberg); NaN
+    for a share.
 
     It is the larger of two: no effect, a random head.
     """
@@ -149,10 +177,12 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
 
 
 def direction(measure: str, row: pd.Series) -> str:
-    """Return where the interval is: for (above the null), against (below the null), undecided, or "" for a share.
+    """Return where the interval is: for (above the null), against (below the null), undecided, or
+    "" for a share.
 
-    RANDOM: a random head can give such an estimate too (see random_heads). A row whose p_corrected is .05 or more is
-    undecided, or RANDOM if the random heads explain it better than no effect does.
+    RANDOM: a random head can give such an estimate too (see random_heads). A row whose p_corrected
+    is .05 or more is undecided, or RANDOM if the random heads explain it better than no effect
+    does.
     """
     null = MEASURES.loc[measure, "null"]
     side = "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
@@ -163,11 +193,14 @@ def direction(measure: str, row: pd.Series) -> str:
     return side
 
 
-def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people) -> dict[str, Measured]:
-    """Return each measure's value for each model, and the influence of each word or item; LOGARITHMS as such.
+def of_models(
+    rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people
+) -> dict[str, Measured]:
+    """Return each measure's value for each model, and the influence of each word or item;
+    LOGARITHMS as such.
 
-    Rewards are as from `type_texts`, with any models as columns. Sentiment and frequency use the words that VADER does
-    not rate neutral. InputError for constant rewards.
+    Rewards are as from `type_texts`, with any models as columns. Sentiment and frequency use the
+    words that VADER does not rate neutral. InputError for constant rewards.
     """
     asked, people = rewards[PROMPTS[0]], items()
     opinion = lexicon("vader").reindex(asked.index).dropna()
@@ -181,17 +214,26 @@ def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_pe
         spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
         z = (rated - rated.mean()) / rated.std(ddof=0)
         if constant := list(z.columns[z.isna().any()]):
-            raise InputError(f"all rewards of {constant[0] or 'the model'} are equal ({prompt}); leave this model out")
+            raise InputError(
+                f"all rewards of {constant[0] or 'the model'} are equal ({prompt}); leave this "
+                "model out"
+            )
         measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
         measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)
-        measured[f"frequency_{prompt}"] = _measured(effects.whole_slope, with_frequency, z.loc[frequency.index])
-    measured["framing"] = effects.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")})
+        measured[f"frequency_{prompt}"] = _measured(
+            effects.whole_slope, with_frequency, z.loc[frequency.index]
+        )
+    measured["framing"] = effects.interaction(
+        {prompt: spreads[prompt] for prompt in ("best", "worst")}
+    )
     measured["people_words"] = agreement(opinion, asked)
     measured["people_items"] = agreement(people, rewards["items"])
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
     values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
     for kind, group in values.groupby(kind_of.loc[values.index]):
-        measured[f"undervalued_{str(kind).split()[0]}"] = Measured(group.mean(), mean_influence(group))
+        measured[f"undervalued_{str(kind).split()[0]}"] = Measured(
+            group.mean(), mean_influence(group)
+        )
     return {key: measured[key] for key in MEASURES.index if key in measured}
 
 
@@ -201,6 +243,10 @@ def lexicon(name: str) -> pd.Series:
     return listed.corrected.set_index("word")[listed.quantity]
 
 
-def _measured(statistic: effects.Statistic, x: pd.Series | np.ndarray, rewards: pd.DataFrame) -> Measured:
+def _measured(
+    statistic: effects.Statistic, x: pd.Series | np.ndarray, rewards: pd.DataFrame
+) -> Measured:
     values, moved = statistic(np.asarray(x), rewards.to_numpy())
-    return Measured(pd.Series(values, rewards.columns), pd.DataFrame(moved, rewards.index, rewards.columns))
+    return Measured(
+        pd.Series(values, rewards.columns), pd.DataFrame(moved, rewards.index, rewards.columns)
+    )

@@ -1,4 +1,6 @@
-"""The models that a card's model is placed among, the ten published and the small ones: data/card/<group>.csv."""
+"""The models that a card's model is placed among, the ten published and the small ones:
+data/card/<group>.csv.
+"""
 
 from pathlib import Path
 
@@ -21,10 +23,11 @@ def read(group: str) -> pd.DataFrame:
 
 
 def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") -> pd.DataFrame:
-    """Return the place of each measure among other models (measures x models), without the one to leave out.
+    """Return the place of each measure among other models (measures x models), without the one to
+    leave out.
 
-    Columns count models: `below` those with a lower value, `equal` those with the same value, and `within` those in the
-    interval. `of` is the number of all models.
+    Columns count models: `below` those with a lower value, `equal` those with the same value, and
+    `within` those in the interval. `of` is the number of all models.
     """
     others = others.drop(columns=leave_out, errors="ignore").reindex(measured.index)
     columns = {
@@ -37,9 +40,11 @@ def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") ->
 
 
 def publish() -> Path:
-    """Write the texts of all cards, and measure the ten published models on them; return the path of their numbers.
+    """Write the texts of all cards, and measure the ten published models on them; return the path
+    of their numbers.
 
-    This needs the collections published-words and published-items. InputError for a file that cannot be downloaded.
+    This needs the collections published-words and published-items. InputError for a file that
+    cannot be downloaded.
     """
     typed = scores.read(scores.path_of(WORDS, WORDS.models[0]))["text"]
     words = pd.DataFrame({"word": sorted(typed[typed.map(is_word)])})
@@ -47,14 +52,18 @@ def publish() -> Path:
     elo = score_files.human_ratings().set_index("item")["elo"]
     ranks = elo.rank(ascending=False).rename("people_rank")
     scored = scores.read(scores.path_of(ITEMS, ITEMS.models[0]))["text"]
-    write_csv(ranks[ranks.index.isin(scored)].sort_index().to_frame(), measures.FOLDER / "items.csv")
+    write_csv(
+        ranks[ranks.index.isin(scored)].sort_index().to_frame(), measures.FOLDER / "items.csv"
+    )
     shares = tokenizers.kept_counts().set_index("nickname").eval("itself / tokens")
     rows = []
     for name in WORDS.models:
         of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"]]
         of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")[ITEM_PROMPT]
         rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS} | {"items": of_items}
-        table = measures.of_model({key: each.astype(float).to_frame(0) for key, each in rewards.items()}, shares[name])
+        table = measures.of_model(
+            {key: each.astype(float).to_frame(0) for key, each in rewards.items()}, shares[name]
+        )
         rows.append(table.assign(model=name, revision="").reset_index())
     table = pd.concat(rows, ignore_index=True)[["model", "revision", "measure", *measures.COLUMNS]]
     return write_csv(table, measures.FOLDER / "published.csv")

@@ -1,10 +1,11 @@
 """Random heads: the band of values that the measures of a card take for a random head.
 
-A backbone that was never trained on preferences already orders words in some way, for example by frequency or length,
-and any head reads some of it. So the backbone is also read by HEADS random heads: the model's own head with its inputs
-in a random order and with random signs. If the model's own head is random too, all heads are exchangeable. Then its
-value lies beyond the OUTERMOST values at either end one time in twenty: 2 x 2 / (79 + 1), whatever the distribution is
-(Monte Carlo test; Barnard 1963).
+A backbone that was never trained on preferences already orders words in some way, for example by
+frequency or length, and any head reads some of it. So the backbone is also read by HEADS random
+heads: the model's own head with its inputs in a random order and with random signs. If the model's
+own head is random too, all heads are exchangeable. Then its value lies beyond the OUTERMOST values
+at either end one time in twenty: 2 x 2 / (79 + 1), whatever the distribution is (Monte Carlo test;
+Barnard 1963).
 """
 
 from dataclasses import replace
@@ -27,12 +28,15 @@ RANDOM_COLUMNS = [*BAND, "random_p"]
 
 
 class WithRandomHeads(Head):
-    """The model's own head and random ones: hidden states (n, d) -> rewards (n, 1 + HEADS), the model's own first."""
+    """The model's own head and random ones: hidden states (n, d) -> rewards (n, 1 + HEADS), the
+    model's own first.
+    """
 
     def __init__(self, own: Head, width: int, seed: int):
         super().__init__()
         self.own = own
-        random = torch.Generator().manual_seed(seed)  # on the CPU, so that every device has the same
+        # on the CPU, so that every device has the same
+        random = torch.Generator().manual_seed(seed)
         orders = [torch.randperm(width, generator=random) for _ in range(HEADS)]
         self.register_buffer("orders", torch.stack(orders))  # (HEADS, d)
         self.register_buffer("signs", 2.0 * torch.randint(2, (HEADS, width), generator=random) - 1)
@@ -41,13 +45,18 @@ class WithRandomHeads(Head):
         return self.own.gate(gate_hidden)
 
     def forward(self, hidden: Tensor, gate: Tensor | None = None) -> Tensor:
-        shuffled = (rows[:, self.orders] * self.signs for rows in hidden.split(64))  # (64, HEADS, d): little memory
-        of_random = [self.own(states.flatten(0, 1), gate).view(-1, len(self.orders)) for states in shuffled]
+        # (64, HEADS, d): little memory
+        shuffled = (rows[:, self.orders] * self.signs for rows in hidden.split(64))
+        of_random = [
+            self.own(states.flatten(0, 1), gate).view(-1, len(self.orders)) for states in shuffled
+        ]
         return torch.cat([self.own(hidden, gate)[:, None], torch.cat(of_random)], dim=1)
 
 
 def with_random_heads(model: RewardModel) -> RewardModel:
-    """Return the model with random heads added. Encoders, whose head is in the backbone, are unchanged."""
+    """Return the model with random heads added. Encoders, whose head is in the backbone, are
+    unchanged.
+    """
     if model.head is None:
         return model
     wide = WithRandomHeads(model.head, model.backbone.config.get_text_config().hidden_size, seed=0)
@@ -55,42 +64,60 @@ def with_random_heads(model: RewardModel) -> RewardModel:
 
 
 def band(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the band of 95% of the random heads, measure -> RANDOM_COLUMNS. Values: measures x heads, own first.
+    """Return the band of 95% of the random heads, measure -> RANDOM_COLUMNS. Values: measures x
+    heads, own first.
 
-    random_p is the two-sided p-value of the own head as one more random head, by the t distribution. Without random
-    heads everything is NaN.
+    random_p is the two-sided p-value of the own head as one more random head, by the t
+    distribution. Without random heads everything is NaN.
     """
     if values.shape[1] < 2:
         return pd.DataFrame(np.nan, values.index, RANDOM_COLUMNS)
     heads = np.sort(values.drop(columns=0), axis=1)
     spread = heads.std(axis=1, ddof=1) * np.sqrt(1 + 1 / heads.shape[1])
     p = 2 * stats.t.sf(np.abs(values[0] - heads.mean(axis=1)) / spread, heads.shape[1] - 1)
-    return pd.DataFrame(np.column_stack([heads[:, [OUTERMOST - 1, -OUTERMOST]], p]), values.index, RANDOM_COLUMNS)
+    return pd.DataFrame(
+        np.column_stack([heads[:, [OUTERMOST - 1, -OUTERMOST]], p]), values.index, RANDOM_COLUMNS
+    )
 
 
 def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the measures of many heads without intervals, measure x heads, in the units of the model's own head (0).
+    """Return the measures of many heads without intervals, measure x heads, in the units of the
+    model's own head (0).
 
-    For rewards see measures.type_texts. Column 0 equals the estimates of measures.of_model. The distance of any other
-    value from the null is multiplied by the spread of its head's rewards divided by the spread of the model's rewards.
-    So a random head with a tenth of the model's spread explains a tenth of what the model does.
+    For rewards see measures.type_texts. Column 0 equals the estimates of measures.of_model. The
+    distance of any other value from the null is multiplied by the spread of its head's rewards
+    divided by the spread of the model's rewards. So a random head with a tenth of the model's
+    spread explains a tenth of what the model does.
     """
 
-    def taus(opinion: pd.Series, of_heads: pd.DataFrame) -> Measured:  # influences, which take long, are left out
-        each = of_heads.loc[opinion.index].apply(lambda ours: stats.kendalltau(opinion.to_numpy(), ours).statistic)
+    # influences, which take long, are left out
+    def taus(opinion: pd.Series, of_heads: pd.DataFrame) -> Measured:
+        each = of_heads.loc[opinion.index].apply(
+            lambda ours: stats.kendalltau(opinion.to_numpy(), ours).statistic
+        )
         return Measured(each, pd.DataFrame())
 
     measured = measures.of_models(rewards, agreement=taus)
-    values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T.rename_axis("measure")
+    values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T.rename_axis(
+        "measure"
+    )
 
     asked, ratings = rewards[measures.PROMPTS[0]], measures.lexicon("vader")
     known = asked.index.intersection(ratings.index, sort=False)
     rated = {prompt: rewards[prompt].loc[known[ratings[known] != 0]] for prompt in measures.PROMPTS}
-    texts = dict.fromkeys(values.index, rewards["items"])  # measure -> the rewards that it is computed from
-    texts |= {key: rated[key.rpartition("_")[2]] for key in values.index if key.rpartition("_")[2] in rated}
-    texts["framing"] = pd.concat([rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")])
+    # measure -> the rewards that it is computed from
+    texts = dict.fromkeys(values.index, rewards["items"])
+    texts |= {
+        key: rated[key.rpartition("_")[2]]
+        for key in values.index
+        if key.rpartition("_")[2] in rated
+    }
+    texts["framing"] = pd.concat(
+        [rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")]
+    )
     texts["people_words"] = asked.loc[known]
-    relative = pd.DataFrame({key: table.std() / table[0].std() for key, table in texts.items()}).T  # measure x heads
+    # measure x heads
+    relative = pd.DataFrame({key: table.std() / table[0].std() for key, table in texts.items()}).T
 
     logarithms = values.index.isin(measures.LOGARITHMS)
     null = measures.MEASURES.loc[values.index, "null"].mask(logarithms, 0.0)

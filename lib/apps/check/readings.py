@@ -1,4 +1,6 @@
-"""Rewards of inputs, with the model's own weights or others, and what another program may make of them."""
+"""Rewards of inputs, with the model's own weights or others, and what another program may make
+of them.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,17 +23,20 @@ from ...show.display import show_token
 from .feeds import Cause, Feed, Input
 
 Array = np.ndarray
-# The largest difference of rewards that sums in another order explain, as a share of the largest reward; half
-# precision also rounds the reward itself, to 8 or 11 bits.
+# The largest difference of rewards that sums in another order explain, as a share of the largest
+# reward; half precision also rounds the reward itself, to 8 or 11 bits.
 TOLERANCES = {"float64": 1e-5, "float32": 5e-5, "float16": 0.0045, "bfloat16": 0.07}
 TOKENS = 4096  # of a batch
 EARLIER = 8  # tokens before the last at which the reward may have been read
-SEEDS = [*range(128), 1234, 1337, 2023, 2024, 2025, 3407]  # with which transformers may have drawn a head
+# with which transformers may have drawn a head
+SEEDS = [*range(128), 1234, 1337, 2023, 2024, 2025, 3407]
 
 
 @dataclass
 class Reader:
-    """A model that gives rewards at every position of an input, one for each label; each input is read once."""
+    """A model that gives rewards at every position of an input, one for each label; each input
+    is read once.
+    """
 
     model: RewardModel
     heads: list[Any]  # of a decoder, one per label; empty for an encoder
@@ -39,7 +44,9 @@ class Reader:
     known: dict[Input, Array] = field(default_factory=dict)  # input -> (length, labels)
 
     def read(self, inputs: Sequence[Input]) -> list[Array]:
-        """Return the rewards at every position of each input, (length, labels); of an encoder, at one position."""
+        """Return the rewards at every position of each input, (length, labels); of an encoder,
+        at one position.
+        """
         new = sorted(set(inputs) - self.known.keys(), key=lambda each: len(each.ids))
         size = max(1, TOKENS // max([len(each.ids) for each in new], default=1))
         with torch.inference_mode(), one_thread(self.model.backbone.num_parameters() < 1e7):
@@ -59,13 +66,20 @@ class Reader:
         given = {"input_ids": ids, "attention_mask": mask}
         if any(each.types for each in some):
             given["token_type_ids"] = types
-        out = self.model.backbone(**{name: value.to(self.model.device) for name, value in given.items()})
+        out = self.model.backbone(
+            **{name: value.to(self.model.device) for name, value in given.items()}
+        )
         if self.model.head is None:
             return list(out.logits.float().cpu().numpy().astype(float)[:, None])
-        return [self._at_all(out.last_hidden_state[i, : len(each.ids)].float(), each) for i, each in enumerate(some)]
+        return [
+            self._at_all(out.last_hidden_state[i, : len(each.ids)].float(), each)
+            for i, each in enumerate(some)
+        ]
 
     def _at_all(self, hidden: torch.Tensor, given: Input) -> Array:
-        """Return the rewards of hidden states, (length, d) -> (length, labels); NaN if a gate has no place to read."""
+        """Return the rewards of hidden states, (length, d) -> (length, labels); NaN if a gate
+        has no place to read.
+        """
         gate: tuple = ()
         if self.model.gated:
             header = self.model.conversation("Why?").header_ids
@@ -83,7 +97,9 @@ def reader_of(model: RewardModel) -> Reader:
 
 
 def open_reader(name: str, label: int | None, given: dict) -> Reader:
-    """Return the reader of a model, with all labels of a classifier. InputError for weights that do not fit."""
+    """Return the reader of a model, with all labels of a classifier. InputError for weights that
+    do not fit.
+    """
     try:
         model = reward_models.load(name, label=label, **given)
     except InputError as error:
@@ -91,7 +107,10 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
             raise
         return open_reader(name, 0, given)
     if model.layers is not None:
-        raise InputError(f"{name} exceeds the memory in {model.dtype}; say DTYPE=bfloat16, or use a larger device")
+        raise InputError(
+            f"{name} exceeds the memory in {model.dtype}; say DTYPE=bfloat16, or use a larger "
+            "device"
+        )
     if model.is_served:
         return reader_of(model)
     assert model.files is not None
@@ -99,72 +118,120 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
     if label is None or config.num_labels == 1:
         return reader_of(model)
     if model.head is None:
-        whole, _ = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, model.dtype, None)
+        whole, _ = checkpoints.from_safetensors(
+            AutoModelForSequenceClassification, folder, config, model.dtype, None
+        )
         return Reader(replace(model, backbone=checkpoints.ready(whole, model.device)), [])
     tensors = tensors_of_head(config, tensor_files(folder))
-    heads = [reward_models.load_head(folder, tensors, config, model.head_name, i) for i in range(config.num_labels)]
+    heads = [
+        reward_models.load_head(folder, tensors, config, model.head_name, i)
+        for i in range(config.num_labels)
+    ]
     return Reader(model, [head.to(model.device) for head in heads])
 
 
 def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> Iterator[Reader]:
-    """Yield readers with the weights that another program may have used in place of the model's own."""
+    """Yield readers with the weights that another program may have used in place of the model's
+    own.
+    """
     model, folder = reader.model, Path(reward_models.find(name)["hub_id"])
     if model.head is None:
         return
     assert model.files is not None
     config = checkpoints.config_of(model.files.folder)
     if (folder / "adapter_config.json").is_file():
-        named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
+        named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get(
+            "base_model_name_or_path"
+        )
         at = checkpoints.open_files(str(given.get("base") or named), "").folder
-        bare, _ = checkpoints.from_safetensors(AutoModel, at, checkpoints.config_of(at), model.dtype, None)
-        left_out = Cause("left out the adapter's changes to the weights", "merge the adapter, or load it with peft")
-        yield Reader(replace(model, backbone=checkpoints.ready(bare, model.device)), reader.heads, (left_out,))
+        bare, _ = checkpoints.from_safetensors(
+            AutoModel, at, checkpoints.config_of(at), model.dtype, None
+        )
+        left_out = Cause(
+            "left out the adapter's changes to the weights",
+            "merge the adapter, or load it with peft",
+        )
+        yield Reader(
+            replace(model, backbone=checkpoints.ready(bare, model.device)),
+            reader.heads,
+            (left_out,),
+        )
     if checkpoints.soft_caps(config) and model.attention != "uncapped":
         remedy = "say attn_implementation='eager' there, or --attention uncapped here"
         dropped = Cause("dropped the soft-capping of attention", remedy)
-        yield replace(open_reader(name, label, {**given, "attention": "uncapped"}), cause=(dropped,))
+        yield replace(
+            open_reader(name, label, {**given, "attention": "uncapped"}), cause=(dropped,)
+        )
     if model.head_name == "urm":
-        helpful = Cause("read helpfulness in place of the reward", "say --head urm_helpfulness here")
-        yield replace(reader_of(reward_models.load(name, **{**given, "head": "urm_helpfulness"})), cause=(helpful,))
+        helpful = Cause(
+            "read helpfulness in place of the reward", "say --head urm_helpfulness here"
+        )
+        yield replace(
+            reader_of(reward_models.load(name, **{**given, "head": "urm_helpfulness"})),
+            cause=(helpful,),
+        )
     if model.head_name == "linear":
         width, spread = config.hidden_size, getattr(config, "initializer_range", 0.02)
-        drawn = [torch.empty(1, width).normal_(0, spread, generator=torch.manual_seed(seed)) for seed in SEEDS]
+        drawn = [
+            torch.empty(1, width).normal_(0, spread, generator=torch.manual_seed(seed))
+            for seed in SEEDS
+        ]
         head = torch.nn.Linear(width, len(SEEDS), bias=False)
         head.weight = torch.nn.Parameter(torch.cat(drawn))
-        random = Cause("drew the head at random", "load the checkpoint's own head: its class, and num_labels=1")
+        random = Cause(
+            "drew the head at random", "load the checkpoint's own head: its class, and num_labels=1"
+        )
         yield Reader(model, [head.to(model.device)], (random,))
 
 
-# --- where a reward is read ---------------------------------------------------------------------------------------
+# --- where a reward is read
+# ---------------------------------------------------------------------------------------
 
 
 def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
-    """Return where rewards may have been read, the usual place first, and the rewards, (places, n, labels)."""
+    """Return where rewards may have been read, the usual place first, and the rewards, (places,
+    n, labels).
+    """
     model, out = reader.model, reader.read(feed.inputs)  # of each input: (length, labels)
     if model.head is None or feed.is_padded:
         return [()], np.stack([rewards[-1] for rewards in out])[None]
     ids = [np.array(each.ids) for each in feed.inputs]
     last, same = [len(each) - 1 for each in ids], "read at the same token"
     pads = {model.pad_token_id, model.tokenizer.pad_token_id, model.tokenizer.eos_token_id} - {None}
-    not_pad = {pad: [int((np.arange(len(each)) * (each != pad)).argmax()) for each in ids] for pad in pads}
+    not_pad = {
+        pad: [int((np.arange(len(each)) * (each != pad)).argmax()) for each in ids] for pad in pads
+    }
     usual = not_pad.get(model.pad_token_id, last) if model.read_at == "last_not_pad" else last
     row = "reward read at"
-    where = [(Cause("", ""), usual), (Cause("read at the last token", "say READ_AT=last here", row), last)]
+    where = [
+        (Cause("", ""), usual),
+        (Cause("read at the last token", "say READ_AT=last here", row), last),
+    ]
     for pad, at in not_pad.items():
-        token, is_configured = show_token(model.tokenizer.decode([pad]), 30), pad == model.pad_token_id
+        token, is_configured = (
+            show_token(model.tokenizer.decode([pad]), 30),
+            pad == model.pad_token_id,
+        )
         remedy, shown_in = ("say READ_AT=last_not_pad here", row) if is_configured else (same, "")
         where.append((Cause(f"read at the last token that is not {token}", remedy, shown_in), at))
-        first = [int((each == pad).argmax()) - 1 if (each == pad).any() else len(each) - 1 for each in ids]
+        first = [
+            int((each == pad).argmax()) - 1 if (each == pad).any() else len(each) - 1
+            for each in ids
+        ]
         # The released code of heads with a gate reads there
         shown_in = row if is_configured and model.gated else ""
-        before = Cause(f"read at the token before the first {token}", "name another padding token", shown_in)
+        before = Cause(
+            f"read at the token before the first {token}", "name another padding token", shown_in
+        )
         where.append((before, [at % len(each) for at, each in zip(first, ids, strict=True)]))
     for back in range(1, EARLIER + 1):
         cause = Cause(f"read {back} token{'s' * (back > 1)} before the last", same)
         where.append((cause, [max(0, at - back) for at in last]))
     where.append((Cause("read at the first token", "read at the last token"), [0] * len(ids)))
     for length in range(4, max(last) + 1):
-        cause = Cause(f"truncated the end to {length} tokens", f"let it read more than {length} tokens")
+        cause = Cause(
+            f"truncated the end to {length} tokens", f"let it read more than {length} tokens"
+        )
         where.append((cause, [min(at, length - 1) for at in last]))
     rewards = [[out[i][at] for i, at in enumerate(positions)] for _, positions in where]
     mean = Cause("took the mean over all tokens", "read at the last token")
@@ -172,11 +239,14 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
     return causes, np.array([*rewards, [each.mean(axis=0) for each in out]])
 
 
-# --- what becomes of the number -----------------------------------------------------------------------------------
+# --- what becomes of the number
+# -----------------------------------------------------------------------------------
 
 
 class Number(NamedTuple):
-    """What a program may have made of rewards. A text may name constants: scale, shift, mean, spread."""
+    """What a program may have made of rewards. A text may name constants: scale, shift, mean,
+    spread.
+    """
 
     text: str  # empty for the reward itself
     predicted: Array  # (places, n)
@@ -204,7 +274,10 @@ def numbers(rewards: Array, theirs: Array, label: int, groups: Array) -> list[Nu
     ]
     low, high = theirs.min(), theirs.max()
     if (theirs == low).sum() > 1 or (theirs == high).sum() > 1:
-        low, high = (low if (theirs == low).sum() > 1 else -np.inf), (high if (theirs == high).sum() > 1 else np.inf)
+        low, high = (
+            (low if (theirs == low).sum() > 1 else -np.inf),
+            (high if (theirs == high).sum() > 1 else np.inf),
+        )
         made.append(Number(f"cut rewards to [{low:g}, {high:g}]", np.clip(raw, low, high), 1.0, 2))
     sizes = np.bincount(groups)
     if len(sizes) > 1 and (sizes > 1).any():
@@ -212,33 +285,54 @@ def numbers(rewards: Array, theirs: Array, label: int, groups: Array) -> list[Nu
         apart, others = raw - (raw @ shares)[:, groups], np.maximum(sizes - 1, 1)
         made.append(Number("subtracted the mean over the replies to each prompt", apart))
         without_own = apart * (sizes / others)[groups]  # (places, n)
-        made.append(Number("subtracted the mean over the other replies to each prompt", without_own, 2.0))
+        made.append(
+            Number("subtracted the mean over the other replies to each prompt", without_own, 2.0)
+        )
         spread = np.sqrt((apart**2 @ shares * sizes / others)[:, groups])
-        made += [Number("standardised the rewards of the replies to each prompt", apart / (spread + least), 2 / spread)
-                 for least in (1e-6, 1e-4)]  # fmt: skip
+        made += [
+            Number(
+                "standardised the rewards of the replies to each prompt",
+                apart / (spread + least),
+                2 / spread,
+            )
+            for least in (1e-6, 1e-4)
+        ]
     # Scales and shifts that are fitted to the other program's rewards
     scale = (raw * theirs).sum(1, keepdims=True) / (raw * raw).sum(1, keepdims=True)
     shift = (theirs - raw).mean(1, keepdims=True)
     apart = raw - raw.mean(1, keepdims=True)
-    slope = (apart * (theirs - theirs.mean())).sum(1, keepdims=True) / (apart * apart).sum(1, keepdims=True)
+    slope = (apart * (theirs - theirs.mean())).sum(1, keepdims=True) / (apart * apart).sum(
+        1, keepdims=True
+    )
     rescaled = "rescaled to mean {mean:.4g} and standard deviation {spread:.4g}"
-    return [*made, Number("multiplied by {scale:.4g}", scale * raw, np.abs(scale), 1),
-            Number("added {shift:.4g}", raw + shift, 1.0, 1),
-            Number(rescaled, slope * apart + theirs.mean(), np.abs(slope), 2)]  # fmt: skip
+    return [
+        *made,
+        Number("multiplied by {scale:.4g}", scale * raw, np.abs(scale), 1),
+        Number("added {shift:.4g}", raw + shift, 1.0, 1),
+        Number(rescaled, slope * apart + theirs.mean(), np.abs(slope), 2),
+    ]
 
 
 def _of_labels(rewards: Array, label: int) -> Iterator[Number]:
     """Yield what a program may have made of several labels, (places, n, labels)."""
     raw, labels, shares = rewards[..., label], rewards.shape[-1], softmax(rewards, axis=-1)
     for i in range(labels):
-        other, share, which = rewards[..., i], shares[..., i], f"softmax, of label {i} among {labels}"
+        other, share, which = (
+            rewards[..., i],
+            shares[..., i],
+            f"softmax, of label {i} among {labels}",
+        )
         yield Number(f"applied the {which}", share, share * (1 - share))
         yield Number(f"took the logarithm of the {which}", np.log(share + 1e-300))
         if i != label:
-            yield Number(f"took label {i}", other, remedy=f"say LABEL={i} here, or take label {label} there")
+            yield Number(
+                f"took label {i}", other, remedy=f"say LABEL={i} here, or take label {label} there"
+            )
             yield Number(f"took label {label} minus label {i}", raw - other, 2.0)
             yield Number(f"took label {i} minus label {label}", other - raw, 2.0)
-            yield Number(f"applied the sigmoid to label {i}", expit(other), expit(other) * (1 - expit(other)))
+            yield Number(
+                f"applied the sigmoid to label {i}", expit(other), expit(other) * (1 - expit(other))
+            )
     yield Number("took the mean of all labels", rewards.mean(axis=-1))
     yield Number("took the sum of all labels", rewards.sum(axis=-1), labels)
     yield Number("took the expected label of the softmax", shares @ np.arange(labels), labels)

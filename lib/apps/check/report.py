@@ -28,7 +28,8 @@ class Row:
     numbers: dict = field(default_factory=dict)  # what was measured, for machines
 
 
-ok, note, wrong = (partial(Row, "", status) for status in STATUSES)  # rows of checks, which `attempt` names
+# rows of checks, which `attempt` names
+ok, note, wrong = (partial(Row, "", status) for status in STATUSES)
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,23 @@ class Report:
         return [row.name for row in self.rows if row.status == "wrong"]
 
     def lines(self) -> list[str]:
-        """Return the report as lines of text, at most WIDTH columns wide. The last line sums it up."""
+        """Return the report as lines of text, at most WIDTH columns wide. The last line sums it
+        up.
+        """
         lines = [f"{self.name}, revision {self.revision}", ""]
         for row in self.rows:
             text = as_typed(row.found + (f" -> {row.remedy}" if row.remedy else ""))
-            lines += textwrap.wrap(text, WIDTH, initial_indent=f"{row.name:{NAME}} {row.status:5}  ",
-                                   subsequent_indent=" " * (NAME + 8), break_long_words=False)  # fmt: skip
+            lines += textwrap.wrap(
+                text,
+                WIDTH,
+                initial_indent=f"{row.name:{NAME}} {row.status:5}  ",
+                subsequent_indent=" " * (NAME + 8),
+                break_long_words=False,
+            )
         statuses = [row.status for row in self.rows]
-        counted = ", ".join(f"{statuses.count(each)} {each}".replace("note", "to note") for each in STATUSES)
+        counted = ", ".join(
+            f"{statuses.count(each)} {each}".replace("note", "to note") for each in STATUSES
+        )
         return [*lines, "", f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}."]
 
     def as_json(self) -> str:
@@ -62,7 +72,9 @@ class Report:
 
 
 def attempt(name: str, row_of: Callable[..., Row], *given: object) -> Row:
-    """Return the row of a check under this name, or, if it raises InputError, a row that is wrong."""
+    """Return the row of a check under this name, or, if it raises InputError, a row that is
+    wrong.
+    """
     try:
         return replace(row_of(*given), name=name)
     except InputError as error:
@@ -70,7 +82,9 @@ def attempt(name: str, row_of: Callable[..., Row], *given: object) -> Row:
 
 
 def refused(name: str, error: InputError) -> Row:
-    """Return the row for an error. The part of its message after the last semicolon is the remedy."""
+    """Return the row for an error. The part of its message after the last semicolon is the
+    remedy.
+    """
     found, _, remedy = str(error).rpartition("; ")
     return Row(name, "wrong", found or remedy, remedy if found else "")
 

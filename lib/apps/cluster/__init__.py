@@ -1,4 +1,6 @@
-"""Beyond one machine: tables scored and notebooks run by Ray, on a machine's cards or a cluster's nodes."""
+"""Beyond one machine: tables scored and notebooks run by Ray, on a machine's cards or a
+cluster's nodes.
+"""
 
 from ... import InputError
 

@@ -1,6 +1,8 @@
-"""The commands with ON=: scores and notebooks by Ray, each model a task on a machine's cards or a cluster's nodes.
+"""The commands with ON=: scores and notebooks by Ray, each model a task on a machine's cards or a
+cluster's nodes.
 
-If a process or a node ends, Ray starts its task again, which continues from the shards in a folder that all nodes see.
+If a process or a node ends, Ray starts its task again, which continues from the shards in a folder
+that all nodes see.
 """
 
 import contextlib
@@ -41,12 +43,13 @@ USABLE = 0.95  # of a card's memory
 def connected(on: str) -> Iterator[None]:
     """Connect to Ray; on leaving, end what was started for it here. InputError if nothing answers.
 
-    on: "auto" for the cluster of a Ray job, or else this machine; or the address of a head, as host:6379 from one of
-    its nodes, or as ray://host:10001 from elsewhere
+    on: "auto" for the cluster of a Ray job, or else this machine; or the address of a head, as
+    host:6379 from one of its nodes, or as ray://host:10001 from elsewhere
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
     address = os.environ.get("RAY_ADDRESS", "local") if on == "auto" else on
-    store = {"object_store_memory": 200_000_000} if address == "local" else {}  # bytes: only names pass through it
+    # bytes: only names pass through it
+    store = {"object_store_memory": 200_000_000} if address == "local" else {}
     try:
         if address not in ("local", "auto"):  # Ray itself would try for minutes
             host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -54,7 +57,9 @@ def connected(on: str) -> Iterator[None]:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **store)
     except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
         cause = " ".join(str(error).split())[:300]
-        raise InputError(f"no Ray head answers at '{address}' ({cause}); start one with: ray start --head") from error
+        raise InputError(
+            f"no Ray head answers at '{address}' ({cause}); start one with: ray start --head"
+        ) from error
     try:
         yield
     finally:
@@ -62,27 +67,41 @@ def connected(on: str) -> Iterator[None]:
 
 
 def task(function: Callable, asks: dict, *given):
-    """Start a task of Ray; return its reference. asks: options such as num_cpus, num_gpus and memory in bytes."""
+    """Start a task of Ray; return its reference. asks: options such as num_cpus, num_gpus and
+    memory in bytes.
+    """
     return ray.remote(function).options(max_retries=RETRIES, **asks).remote(*given)
 
 
 def error_in(error: BaseException) -> Exception:
     """Return what a task raised; an InputError if its process ended every time."""
     if isinstance(error, ray.exceptions.RayTaskError):
-        return error.cause if isinstance(error.cause, Exception) else InputError(" ".join(str(error).split()))
-    return InputError(f"its process or its node ended {RETRIES + 1} times, perhaps for want of memory")
+        return (
+            error.cause
+            if isinstance(error.cause, Exception)
+            else InputError(" ".join(str(error).split()))
+        )
+    return InputError(
+        f"its process or its node ended {RETRIES + 1} times, perhaps for want of memory"
+    )
 
 
 def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
-    """Return what the task of a model asks Ray for, and the options that load it. models: how many share the nodes."""
+    """Return what the task of a model asks Ray for, and the options that load it. models: how
+    many share the nodes.
+    """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    on_cards = any(node.get("GPU", 0) >= 1 for node in nodes) and options.get("device", "cuda") == "cuda"
+    on_cards = (
+        any(node.get("GPU", 0) >= 1 for node in nodes) and options.get("device", "cuda") == "cuda"
+    )
     options = options | ({"device": "cuda"} if on_cards else {})
     entry = reward_models.find(load)
     revision = options.get("revision") or entry["revision"]
     folder = checkpoints.open_files(entry["hub_id"], revision, base=options.get("base")).folder
     config = checkpoints.config_of(folder)
-    dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
+    dtype = checkpoints.dtype_for(
+        options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config
+    )
     parameters = weights.numbers_stored(folder).total()
     memory = int(parameters * weights.size_of(dtype) * weights.BESIDE)
 
@@ -96,11 +115,15 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     return asks, options if fits else options | {"stream": True}
 
 
-def place(memory: int, small: bool, nodes: Sequence[dict], models: int, card: int = 0) -> tuple[dict, bool]:
-    """Return what a model of this many bytes asks Ray for, and whether a node holds it; otherwise it is streamed.
+def place(
+    memory: int, small: bool, nodes: Sequence[dict], models: int, card: int = 0
+) -> tuple[dict, bool]:
+    """Return what a model of this many bytes asks Ray for, and whether a node holds it; otherwise
+    it is streamed.
 
-    A model takes its share of a card (of so many bytes), one card or several cards of one node. Without cards, a small
-    model takes one core and a large one all cores of a node. nodes: amounts by the names of Ray's resources.
+    A model takes its share of a card (of so many bytes), one card or several cards of one node.
+    Without cards, a small model takes one core and a large one all cores of a node. nodes: amounts
+    by the names of Ray's resources.
     """
     most = {what: max(node.get(what, 0) for node in nodes) for what in ("CPU", "GPU", "memory")}
     if not card:
@@ -113,15 +136,25 @@ def place(memory: int, small: bool, nodes: Sequence[dict], models: int, card: in
 
 
 def score(
-    on: str, name: str, prompts: str | None = None, collection: str | None = None, *, tokens: int | None = None,
-    reply_mode: str = "text", bos: str = "single", **options,
-) -> int:  # fmt: skip
+    on: str,
+    name: str,
+    prompts: str | None = None,
+    collection: str | None = None,
+    *,
+    tokens: int | None = None,
+    reply_mode: str = "text",
+    bos: str = "single",
+    **options,
+) -> int:
     """Score the vocabularies of reward models; return how many of them failed.
 
-    on: see `connected`; name: models separated by commas, or a group such as `paper`; the rest: see lib.run.score
+    on: see `connected`; name: models separated by commas, or a group such as `paper`; the rest: see
+    lib.run.score
     """
     if options.get("replies") or options.get("reference"):
-        raise InputError("replies of your own and implicit rewards are scored in one process; leave ON out")
+        raise InputError(
+            "replies of your own and implicit rewards are scored in one process; leave ON out"
+        )
     given = {option: value for option, value in options.items() if value is not None}
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
@@ -135,12 +168,16 @@ def score(
                 failed[nickname] = error
                 continue
             path = scores.path_of(study, nickname)
-            names[task(score_model, asks, load, loading, texts, path, tokens, how).future()] = nickname
+            names[task(score_model, asks, load, loading, texts, path, tokens, how).future()] = (
+                nickname
+            )
         for ended in tqdm(as_completed(names), "models", len(names), unit=" models"):
             if error := ended.exception():
                 failed[names[ended]] = error_in(error)
             elif not scores.path_of(study, names[ended]).is_file():
-                failed[names[ended]] = InputError("this machine does not see what its node wrote; share the folder")
+                failed[names[ended]] = InputError(
+                    "this machine does not see what its node wrote; share the folder"
+                )
     if len(failed) == len(models) == 1:
         raise failed.popitem()[1]
     lines = score_lines(study, [nickname for nickname in models if nickname not in failed])
@@ -149,27 +186,41 @@ def score(
     return len(failed)
 
 
-def score_model(load: str, options: dict, prompts: dict, path: Path, tokens: int | None, how: dict) -> None:
+def score_model(
+    load: str, options: dict, prompts: dict, path: Path, tokens: int | None, how: dict
+) -> None:
     """Score a model's table on the node where this runs."""
     model = reward_models.load(load, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
-    # Where this is begun again, the process of before may need a moment to end and to let the table go.
-    with contextlib.suppress(Timeout), FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END):
+    # Where this is begun again, the process of before may need a moment to end and to let the table
+    # go.
+    with (
+        contextlib.suppress(Timeout),
+        FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END),
+    ):
         pass
     engine.score_vocabulary(model, prompts, path, **how, token_ids=token_ids, progress=False)
 
 
 def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:
-    """Run the notebooks, each as a task of Ray; return how many failed. See lib.notebooks.runs.reproduce."""
+    """Run the notebooks, each as a task of Ray; return how many failed. See
+    lib.notebooks.runs.reproduce.
+    """
     to_load = find_models(models)
     small = study_of(to_load, collection).is_embedded  # these are trained first, and fit anywhere
     with connected(on):
-        asks = {} if small else {name: asks_of(load, {}, len(to_load))[0] for name, load in to_load.items()}
+        asks = (
+            {}
+            if small
+            else {name: asks_of(load, {}, len(to_load))[0] for name, load in to_load.items()}
+        )
         return runs.reproduce(models, collection, where=OnCluster(asks))
 
 
 class OnCluster:
-    """Runs jobs on a cluster, with the functions of lib.notebooks.workers; asks: model -> what its notebook needs."""
+    """Runs jobs on a cluster, with the functions of lib.notebooks.workers; asks: model -> what
+    its notebook needs.
+    """
 
     def __init__(self, asks: dict[str, dict]):
         self.asks, self.processes = asks, lambda: 1000  # jobs that may wait for Ray at once
@@ -178,7 +229,9 @@ class OnCluster:
         """Start a job as a task of Ray."""
 
         def execute() -> Result:  # on a node, with the number of threads that Ray assigned
-            os.environ.update(dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1")))
+            os.environ.update(
+                dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1"))
+            )
             return workers.outcome(job)
 
         reference = task(execute, self.asks.get(job.model, {"num_cpus": 1}))
@@ -191,7 +244,9 @@ class OnCluster:
 
         return workers.Running(job, reference, ended)
 
-    def first_to_end(self, running: list[workers.Running], seconds: float) -> workers.Running | None:
+    def first_to_end(
+        self, running: list[workers.Running], seconds: float
+    ) -> workers.Running | None:
         """Wait until a job has ended; return it, or None after these seconds."""
         done, _ = ray.wait([job.handle for job in running], timeout=seconds)
         return next((job for job in running if job.handle in done), None)

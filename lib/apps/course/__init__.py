@@ -1,1 +1,3 @@
-"""The notebooks as a course: their exercises, the students' copies and the answer key, and a folder for a class."""
+"""The notebooks as a course: their exercises, the students' copies and the answer key, and a
+folder for a class.
+"""

@@ -1,4 +1,6 @@
-"""A notebook of exercises, five cells each (see ORDER), and the stubs that students get for solutions."""
+"""A notebook of exercises, five cells each (see ORDER), and the stubs that students get for
+solutions.
+"""
 
 import itertools
 import re
@@ -13,16 +15,23 @@ from ...notebooks.files import EXERCISE, read
 SETUP, SOLUTION, CHECK = "exercise-setup", "solution", "check"  # tags of cells
 TITLE = "# Exercises: "  # how the first cell begins
 ORDER = (
-    ("markdown", EXERCISE), ("markdown", "prediction"), ("code", SOLUTION), ("code", CHECK), ("markdown", SOLUTION),
-)  # fmt: skip
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"  # nbgrader's marks around what students do not get
+    ("markdown", EXERCISE),
+    ("markdown", "prediction"),
+    ("code", SOLUTION),
+    ("code", CHECK),
+    ("markdown", SOLUTION),
+)
+# nbgrader's marks around what students do not get
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 INSIDE = r"(?:.|\n)*?"
 TURN = "...  # your turn"
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A mistake that students make: the whole source of their cell, and a part of the message of the check."""
+    """A mistake that students make: the whole source of their cell, and a part of the message of
+    the check.
+    """
 
     answer: str
     says: str
@@ -56,30 +65,43 @@ class Section:
 
 
 def read_section(notebook: Path) -> Section:
-    """Return the exercises of a notebook that has nothing else. InputError names a cell of another form."""
+    """Return the exercises of a notebook that has nothing else. InputError names a cell of
+    another form.
+    """
     cells = read(notebook).cells
     before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, cells))
     after = cells[len(before) :]
     title, setup = before[:1], before[1:]
     has_title = title and title[0].cell_type == "markdown" and title[0].source.startswith(TITLE)
     if not (has_title and setup and all(SETUP in _tags(cell) for cell in setup)):
-        raise InputError(f"{notebook.name}: before its exercises stand a cell '{TITLE}...' and cells tagged {SETUP}")
+        raise InputError(
+            f"{notebook.name}: before its exercises stand a cell '{TITLE}...' and cells tagged "
+            f"{SETUP}"
+        )
     if any(EXERCISE not in cell.metadata for cell in after):
-        raise InputError(f"{notebook.name}: a cell without exercise metadata stands among its exercises")
+        raise InputError(
+            f"{notebook.name}: a cell without exercise metadata stands among its exercises"
+        )
     exercises = []
-    for name, group in itertools.groupby(after, lambda cell: cell.metadata[EXERCISE].get("name", "")):
+    for name, group in itertools.groupby(
+        after, lambda cell: cell.metadata[EXERCISE].get("name", "")
+    ):
         five = list(group)
         kinds = tuple((cell.cell_type, *_tags(cell)) for cell in five)
         if kinds != ORDER:
             wanted = ", ".join(" ".join(kind) for kind in ORDER)
-            raise InputError(f"{notebook.name}: exercise '{name}' has to have the cells {wanted}; it has {kinds}")
+            raise InputError(
+                f"{notebook.name}: exercise '{name}' has to have the cells {wanted}; it has {kinds}"
+            )
         about, solution = five[0].metadata[EXERCISE], five[2].metadata[EXERCISE]
         try:
             wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
             sources = (cell.source for cell in five)
             exercises.append(Exercise(name, about["minutes"], about["difficulty"], *sources, wrong))
         except KeyError as error:
-            raise InputError(f"{notebook.name}: exercise '{name}' has no {error} in its metadata") from error
+            raise InputError(
+                f"{notebook.name}: exercise '{name}' has no {error} in its metadata"
+            ) from error
     return Section("\n".join(cell.source for cell in setup), tuple(exercises))
 
 
@@ -88,8 +110,12 @@ def _tags(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def stub_of(solution: str) -> str:
-    """Return the cell that a student gets, with TURN for each marked part; a marked assignment keeps its name."""
-    named = re.sub(rf"^{BEGIN}\n(\w+) = {INSIDE}{END}$", rf"\1 = {TURN}", solution, flags=re.MULTILINE)
+    """Return the cell that a student gets, with TURN for each marked part; a marked assignment
+    keeps its name.
+    """
+    named = re.sub(
+        rf"^{BEGIN}\n(\w+) = {INSIDE}{END}$", rf"\1 = {TURN}", solution, flags=re.MULTILINE
+    )
     return re.sub(rf"^( *){BEGIN}\n{INSIDE}{END}$", rf"\1{TURN}", named, flags=re.MULTILINE)
 
 

@@ -1,4 +1,6 @@
-"""What a teacher hands out: students' copies, the answer key, slides, and a folder with all that a laptop needs."""
+"""What a teacher hands out: students' copies, the answer key, slides, and a folder with all that
+a laptop needs.
+"""
 
 import html
 import re
@@ -34,7 +36,8 @@ from ..explorer import page as explorer
 from .exercises import CHECK, SOLUTION, TITLE, read_section, stub_of, without_marks
 
 COURSE = ROOT / "data" / "course"
-STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"  # in the folder of a course
+# in the folder of a course
+STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"
 BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
 LOADERS = (
     "gguf",
@@ -49,7 +52,8 @@ STUB = "your-turn"  # tag of a cell with a stub
 
 
 def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
-    """Write students' copies, the answer key, slides and the folder for a class, and print where they are.
+    """Write students' copies, the answer key, slides and the folder for a class, and print where
+    they are.
 
     InputError, with nothing written, for an exercise that does not have the right form.
     """
@@ -83,7 +87,10 @@ def student_copy(exercises: Path) -> NotebookNode:
     """Return a notebook of exercises without outputs and answers, with stubs for solutions."""
     read_section(exercises)  # refuses what does not have the form of exercises
     node = _without_outputs(exercises)
-    is_answer = [(cell.cell_type, cell.metadata.get("tags")) == ("markdown", [SOLUTION]) for cell in node.cells]
+    is_answer = [
+        (cell.cell_type, cell.metadata.get("tags")) == ("markdown", [SOLUTION])
+        for cell in node.cells
+    ]
     node.cells = [cell for cell, answer in zip(node.cells, is_answer, strict=True) if not answer]
     for cell in node.cells:
         if EXERCISE in cell.metadata:
@@ -94,7 +101,9 @@ def student_copy(exercises: Path) -> NotebookNode:
 
 
 def class_copy(notebook: Path) -> NotebookNode:
-    """Return a notebook without outputs. If it can read the small models, which lie in the class folder, it does."""
+    """Return a notebook without outputs. If it can read the small models, which lie in the class
+    folder, it does.
+    """
     node = _without_outputs(notebook)
     if EMBEDDED.name in parameters_of(notebook).get("collections", EMBEDDED.name).split():
         for cell in with_tag(node, "parameters"):
@@ -113,12 +122,17 @@ def _without_outputs(notebook: Path) -> NotebookNode:
 
 
 def answer_key(exercises: Path) -> NotebookNode:
-    """Return the exercises with solutions, answers, and the mistakes that checks know; the notebook runs by itself."""
+    """Return the exercises with solutions, answers, and the mistakes that checks know; the
+    notebook runs by itself.
+    """
     section, new = read_section(exercises), nbformat.v4
     title = f"# {opening(exercises)[0]}".replace(TITLE, "# Answers: ")
     cells = [new.new_markdown_cell(title), new.new_code_cell(section.setup)]
     for exercise in section.exercises:
-        wrong = [f"The check says *{case.says}* of:\n\n```python\n{case.answer}\n```" for case in exercise.wrong]
+        wrong = [
+            f"The check says *{case.says}* of:\n\n```python\n{case.answer}\n```"
+            for case in exercise.wrong
+        ]
         answer = exercise.answer.replace("<details>", "<details open>")
         cells += [
             new.new_markdown_cell(f"{exercise.task}\n\n{exercise.prediction}"),
@@ -132,23 +146,36 @@ def answer_key(exercises: Path) -> NotebookNode:
 
 
 def write_slides(notebooks: list[Path], path: Path) -> None:
-    """Write a slide per executed notebook into one page that fetches nothing: its question, picture and answer."""
+    """Write a slide per executed notebook into one page that fetches nothing: its question,
+    picture and answer.
+    """
     import nbconvert  # here, because it takes a second to load
 
     cells = []
     for notebook in notebooks:
         title, question = opening(notebook)
         highlights, attachments = highlights_of(notebook), {}
-        parts = [f"# {notebook.name.partition('_')[0]} {title}", f"**{question}**" if question else ""]
-        for output in [output for cell in read(notebook).cells for output in cell.get("outputs", [])]:
+        parts = [
+            f"# {notebook.name.partition('_')[0]} {title}",
+            f"**{question}**" if question else "",
+        ]
+        for output in [
+            output for cell in read(notebook).cells for output in cell.get("outputs", [])
+        ]:
             about = output.get("metadata", {}).get("image/png", {})
             if highlights.hero and about.get("file") == highlights.hero:
                 attachments = {"picture.png": {"image/png": output.data["image/png"]}}
-                parts.append(f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)")
+                parts.append(
+                    f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)"
+                )
         if highlights.answer:
             parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
-        cells.append(nbformat.v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments))
-    exporter = nbconvert.HTMLExporter(extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2")
+        cells.append(
+            nbformat.v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments)
+        )
+    exporter = nbconvert.HTMLExporter(
+        extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2"
+    )
     name = {"metadata": {"name": "What do reward models value?"}}
     page, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells), name)
     with replacing(path) as part:
@@ -162,12 +189,22 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
     """
     start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "START.md").is_file():
-        raise InputError(f"{folder} holds something else; name another folder: python -m lib.run course FOLDER")
+        raise InputError(
+            f"{folder} holds something else; name another folder: python -m lib.run course FOLDER"
+        )
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    # What notebooks read: the project's tables, scores of the small models, and results of earlier runs.
+    shutil.copytree(
+        ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", ".*")
+    )
+    # What notebooks read: the project's tables, scores of the small models, and results of earlier
+    # runs.
     scored = (*EMBEDDED.scores.glob("*.parquet"), *EMBEDDED.logprobs.scores.glob("*.parquet"))
-    for path in {*tables(), *scored, *EMBEDDED.claims.glob("*.csv"), *(ROOT / "figures").rglob("*.csv")}:
+    for path in {
+        *tables(),
+        *scored,
+        *EMBEDDED.claims.glob("*.csv"),
+        *(ROOT / "figures").rglob("*.csv"),
+    }:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
@@ -189,7 +226,9 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
 
 
 def requirements(loads_models: bool) -> list[str]:
-    """Return the packages that load models, or all others that notebooks need, as requirements.lock pins them."""
+    """Return the packages that load models, or all others that notebooks need, as
+    requirements.lock pins them.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lists = project["dependencies"] + project["optional-dependencies"]["notebooks"]
     wanted = [Requirement(line).name for line in lists]

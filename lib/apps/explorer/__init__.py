@@ -1,1 +1,3 @@
-"""The explorer: all rewards of a collection on one page that opens by double click, without a server or a library."""
+"""The explorer: all rewards of a collection on one page that opens by double click, without a
+server or a library.
+"""

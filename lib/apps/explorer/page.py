@@ -1,4 +1,6 @@
-"""The page: reads the score tables of a collection and writes them, with the script, into one file."""
+"""The page: reads the score tables of a collection and writes them, with the script, into one
+file.
+"""
 
 import base64
 import html
@@ -27,14 +29,17 @@ BANNERS = {
 
 
 def path_of(collection: Collection) -> Path:
-    """Return the path of a collection's page: data/explorer/<collection>.html, which is not kept in git."""
+    """Return the path of a collection's page: data/explorer/<collection>.html, which is not kept
+    in git.
+    """
     return ROOT / "data" / "explorer" / f"{collection}.html"
 
 
 def write(collection: Collection, path: Path | None = None) -> Path:
     """Write the page of a collection and return its path; InputError if it has no scores.
 
-    The page is one file that needs no network. Browsers since 2023 can open it (they have DecompressionStream).
+    The page is one file that needs no network. Browsers since 2023 can open it (they have
+    DecompressionStream).
     """
     content = build(scores.read_all(collection), collection)
     path = path or path_of(collection)
@@ -44,53 +49,73 @@ def write(collection: Collection, path: Path | None = None) -> Path:
 
 
 def explore(collection: str) -> None:
-    """Write the page of a collection, by name, and print its path. For `published`, write one page per collection."""
+    """Write the page of a collection, by name, and print its path. For `published`, write one
+    page per collection.
+    """
     study = Collection(collection)
     for part in [part for part in study.parts if part.models] or [study]:
         path = write(part)
-        print(f"Open {path.relative_to(ROOT)} by double click: {path.stat().st_size / 1e6:.1f} MB, no network needed.")
+        print(
+            f"Open {path.relative_to(ROOT)} by double click: {path.stat().st_size / 1e6:.1f} MB, "
+            "no network needed."
+        )
 
 
 def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
-    """Return the page of these score tables (model -> table) as HTML. InputError if they were scored differently.
+    """Return the page of these score tables (model -> table) as HTML. InputError if they were
+    scored differently.
 
-    The page has one row per text. If several ids of a vocabulary decode to one text, the first id counts.
+    The page has one row per text. If several ids of a vocabulary decode to one text, the first id
+    counts.
     """
     settings = {name: table.attrs.get("metadata", {}) for name, table in tables.items()}
-    scores.refuse_differing(settings, f"score these tables of '{collection}' again, all in the same way")
+    scores.refuse_differing(
+        settings, f"score these tables of '{collection}' again, all in the same way"
+    )
     row_of: dict[str, int] = {}  # a text's row on the page
-    rows = {name: [row_of.setdefault(text, len(row_of)) for text in table["text"]] for name, table in tables.items()}
+    rows = {
+        name: [row_of.setdefault(text, len(row_of)) for text in table["text"]]
+        for name, table in tables.items()
+    }
     texts, columns, arrays, prompts = list(row_of), [], {}, {}
     for model, table in tables.items():
         asked = table.attrs.get("metadata", {}).get("prompts", {})
         for prompt in scores.prompt_names(table):
             prompts[prompt] = asked.get(prompt, prompt)
             values = arrays[f"{model} {prompt}"] = np.full(len(texts), np.nan, dtype=np.float32)
-            values[rows[model][::-1]] = table[prompt].to_numpy()[::-1]  # of several ids with one text the first stays
+            # of several ids with one text the first stays
+            values[rows[model][::-1]] = table[prompt].to_numpy()[::-1]
             columns.append({"array": f"{model} {prompt}", "model": model, "prompt": prompt})
     description = {
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
         "prompts": prompts,
-        "models": [{"name": name, "colour": colour} for name, colour in figures.model_colours(tables).items()],
+        "models": [
+            {"name": name, "colour": colour}
+            for name, colour in figures.model_colours(tables).items()
+        ],
         "columns": columns,
         "texts": texts,
         "shown": {row: shown for row, text in enumerate(texts) if (shown := visible(text)) != text},
         "offensive": [row for row, text in enumerate(texts) if display.is_offensive(text)],
     }
     folder = Path(__file__).parent
-    parts = {path.name: Markup(path.read_text(encoding="utf-8"))
-             for path in [*folder.glob("*.css"), *folder.glob("*.js")]}  # fmt: skip
+    parts = {
+        path.name: Markup(path.read_text(encoding="utf-8"))
+        for path in [*folder.glob("*.css"), *folder.glob("*.js")]
+    }
     block = Markup(base64.b64encode(pack(description, arrays)).decode())
-    return template("explorer", folder).render(title=f"What reward models value: {collection}", files=parts,
-                                               block=block)  # fmt: skip
+    return template("explorer", folder).render(
+        title=f"What reward models value: {collection}", files=parts, block=block
+    )
 
 
 def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
     """Return the block of numbers in the page. `arrays` maps names to arrays, (n,) each, float32.
 
-    The block holds the description's length (uint32), the description as JSON in ASCII, filled up to four bytes, then
-    every array. All numbers are little-endian. The whole is compressed by zlib, `deflate` in browsers.
+    The block holds the description's length (uint32), the description as JSON in ASCII, filled up
+    to four bytes, then every array. All numbers are little-endian. The whole is compressed by zlib,
+    `deflate` in browsers.
     """
     listed = [{"name": name, "count": len(array)} for name, array in arrays.items()]
     # ASCII escapes can write any text, also half of a surrogate pair.
@@ -101,7 +126,10 @@ def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def visible(text: str) -> str:
-    """Return the text as show/display shows it in a table, where scripts from right to left may stay as they are."""
+    """Return the text as show/display shows it in a table, where scripts from right to left may
+    stay as they are.
+    """
     if text.isascii() and text.isalnum() and len(text) <= 40:
         return text
-    return html.unescape(re.sub("<[^>]*>", "", display.token_html(text, blur=False)))  # its own marks are entities
+    # its own marks are entities
+    return html.unescape(re.sub("<[^>]*>", "", display.token_html(text, blur=False)))

@@ -1,1 +1,3 @@
-"""The site: front page, book, explorer and class folder in one folder of pages, which open by double click."""
+"""The site: front page, book, explorer and class folder in one folder of pages, which open by
+double click.
+"""

@@ -1,4 +1,6 @@
-"""The library under its installed name where it is installed with -e: every module is the project's own file."""
+"""The library under its installed name where it is installed with -e: every module is the
+project's own file.
+"""
 
 from pathlib import Path
 
