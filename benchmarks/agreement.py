@@ -29,8 +29,7 @@ CLOSING = (7, 8)
 states_after, outputs, attend = shared_prefix.states_after, trees.outputs, shared_prefix.attend
 
 
-# --- random models
-# --------------------------------------------------------------------------------------------------
+# --- random models --------------------------------------------------------------------------------
 
 
 def random_model(
@@ -86,8 +85,7 @@ def random_inputs(seed: int = 0, replies: int = 40) -> Inputs:
     )
 
 
-# --- planted errors
-# -------------------------------------------------------------------------------------------------
+# --- planted errors -------------------------------------------------------------------------------
 
 
 def later_positions(backbone, length: int, shared: list, read) -> Tensor:
@@ -152,8 +150,7 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
-# --- the table
-# --------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 @torch.no_grad()

@@ -127,8 +127,7 @@ def peak_memory(device: str) -> float:
     return most
 
 
-# --- sections
-# --------------------------------------------------------------------------------------------------
+# --- sections -------------------------------------------------------------------------------------
 
 
 def about_machine(asked: argparse.Namespace) -> Iterator[Row]:

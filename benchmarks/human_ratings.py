@@ -62,8 +62,7 @@ KINDS = {  # stems of rated words, left out of the training one kind at a time
 }
 
 
-# --- states
-# --------------------------------------------------------------------------------------------------
+# --- states ---------------------------------------------------------------------------------------
 
 
 def kept_states(model: LanguageModel, name: str, prompt: str, replies: Sequence[str]) -> Tensor:
@@ -95,8 +94,7 @@ def untrained(model: LanguageModel, seed: int = 0) -> LanguageModel:
     return replace(model, model=AutoModelForCausalLM.from_config(model.model.config).float().eval())
 
 
-# --- what a head shows
-# ------------------------------------------------------------------------------------------------
+# --- what a head shows ----------------------------------------------------------------------------
 
 
 def measures(
@@ -152,8 +150,7 @@ def resample(shown: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
     )
 
 
-# --- the studies
-# --------------------------------------------------------------------------------------------------
+# --- the studies ----------------------------------------------------------------------------------
 
 
 def data() -> tuple[LanguageModel, pd.DataFrame]:
@@ -381,8 +378,7 @@ def cross_validate(states: Tensor, replies: pd.DataFrame, folds: int = 5) -> pd.
     return pd.DataFrame(rows)
 
 
-# --- the report
-# --------------------------------------------------------------------------------------------------
+# --- the report -----------------------------------------------------------------------------------
 
 
 def summary(heads: pd.DataFrame) -> pd.DataFrame:

@@ -97,8 +97,7 @@ TRUE_SHAPES = {
 }
 
 
-# --- random models
-# ------------------------------------------------------------------------------------------------
+# --- random models --------------------------------------------------------------------------------
 
 
 def tokenizer_of(
@@ -175,8 +174,7 @@ def prompt_of(model: RewardModel, tokens: int) -> str:
     raise ValueError(f"no prompt reaches {tokens} tokens")
 
 
-# --- the two ways
-# -------------------------------------------------------------------------------------------------
+# --- the two ways ---------------------------------------------------------------------------------
 
 
 @torch.inference_mode()
@@ -287,8 +285,7 @@ def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -
     }
 
 
-# --- the reports
-# --------------------------------------------------------------------------------------------------
+# --- the reports ----------------------------------------------------------------------------------
 
 
 def speed_on_cpu() -> pd.DataFrame:
@@ -351,8 +348,7 @@ def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.D
     return pd.DataFrame(rows)
 
 
-# --- rivals: the same inputs, read by others' means
-# -----------------------------------------------------------------
+# --- rivals: the same inputs, read by others' means -----------------------------------------------
 
 
 def ours(model: RewardModel, blocks: list[stages.Block]) -> np.ndarray:

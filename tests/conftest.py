@@ -234,8 +234,7 @@ def recorded(notebook) -> dict:
     return {name: value for data in outputs for name, value in data.get(RECORD_TYPE, {}).items()}
 
 
-# --- projects of their own
-# ----------------------------------------------------------------------------------------
+# --- projects of their own ------------------------------------------------------------------------
 
 
 def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

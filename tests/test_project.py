@@ -44,8 +44,7 @@ def tracked() -> list:
     return [path for name in names.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-# --- versions
-# --------------------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------------------
 
 
 def test_every_dependency_is_pinned_and_installed_as_pinned():
@@ -79,8 +78,7 @@ def test_the_container_has_every_dependency_as_pinned():
     assert {name: held.get(name) for name in wanted} == {name: pinned[name] for name in wanted}
 
 
-# --- floors
-# --------------------------------------------------------------------------------------------------
+# --- floors ---------------------------------------------------------------------------------------
 
 LIB = ROOT / "lib"
 MOST_IN_FUNCTION, MOST_IN_LIBRARY = 660, 166_000  # tokens of code
@@ -156,8 +154,7 @@ def test_the_version_is_the_same_wherever_it_is_written():
     assert f"date-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-# --- files
-# --------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_tracked_files_are_small():
@@ -225,8 +222,7 @@ def test_every_link_of_a_page_leads_to_a_file_that_is_there():
     } == set()
 
 
-# --- the core stands alone
-# ----------------------------------------------------------------------------------------
+# --- the core stands alone ------------------------------------------------------------------------
 
 ALONE = """
 import ast, json, pathlib, sys

@@ -83,8 +83,7 @@ def planted(
     )
 
 
-# --- what they find
-# -----------------------------------------------------------------------------------------------
+# --- what they find -------------------------------------------------------------------------------
 
 
 def _held(words: pd.DataFrame, controls: Sequence[str]) -> np.ndarray | None:
@@ -170,8 +169,7 @@ CONTROLS = {
 BENT = ("positive part", "negative part", "is positive", "is negative")
 
 
-# --- which words, and what was planted
-# ----------------------------------------------------------------------------
+# --- which words, and what was planted ------------------------------------------------------------
 
 
 def _graded(lexicon: str) -> Callable[[pd.DataFrame], np.ndarray]:

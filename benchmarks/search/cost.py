@@ -130,8 +130,7 @@ def _new_bests(values: np.ndarray, best: float) -> list[int]:
     return np.flatnonzero(highest[1:] > highest[:-1]).tolist()
 
 
-# --- certificates
-# -------------------------------------------------------------------------------------------------
+# --- certificates ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

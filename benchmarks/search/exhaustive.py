@@ -59,8 +59,7 @@ COMPARED = {
 }
 
 
-# --- the truth
-# --------------------------------------------------------------------------------------------------
+# --- the truth ------------------------------------------------------------------------------------
 
 
 def alphabet(model: RewardModel, size: int = ALPHABETS[2], seed: int = 0) -> np.ndarray:
@@ -219,8 +218,7 @@ def additive_r2(truth: np.ndarray) -> float:
     return float(1 - (unexplained**2).sum() / (total**2).sum())
 
 
-# --- searches against the truth
-# -----------------------------------------------------------------------------------
+# --- searches against the truth -------------------------------------------------------------------
 
 
 def compare(

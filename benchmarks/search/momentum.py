@@ -122,8 +122,7 @@ def tables(searched: pd.DataFrame) -> str:
     return table(shown.assign(**{"95% interval": interval}).rename(columns=names))
 
 
-# --- where the optimum is known
-# -----------------------------------------------------------------------------------
+# --- where the optimum is known -------------------------------------------------------------------
 
 
 def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
@@ -191,8 +190,7 @@ def exhausted_table(searched: pd.DataFrame) -> str:
     return table(pd.DataFrame(rows))
 
 
-# --- rivals that came later
-# ---------------------------------------------------------------------------------------
+# --- rivals that came later -----------------------------------------------------------------------
 
 
 def search_with_rivals(model: str, prompt: str, reply_mode: str, direction: str) -> pd.DataFrame:
@@ -234,8 +232,7 @@ def rivals_table(searched: pd.DataFrame) -> str:
     return table(wide.reset_index())
 
 
-# --- what is missing
-# ----------------------------------------------------------------------------------------------
+# --- what is missing ------------------------------------------------------------------------------
 
 
 def search_missing(

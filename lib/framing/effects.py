@@ -97,8 +97,7 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(reward=stats.norm.ppf((rewards.rank() - 0.5) / rewards.transform("size")))
 
 
-# --- slopes and the paper's tests
-# ---------------------------------------------------------------------------------
+# --- slopes and the paper's tests -----------------------------------------------------------------
 
 
 def slopes(
@@ -172,8 +171,7 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
     return wide.assign(gap=wide["positive"] - wide["negative"]).reset_index()
 
 
-# --- statistics of one model, and how much each word moves them
-# ---------------------------------------------------
+# --- statistics of one model, and how much each word moves them -----------------------------------
 
 
 # Predictors (words,) or (words, k), and rewards (words, columns) -> the statistic of each column,
@@ -223,8 +221,7 @@ log_spread_ratio = positive_minus_negative(log_spread)
 mean_gap = positive_minus_negative(mean)
 
 
-# --- words and models both as samples
-# -----------------------------------------------------------------------------
+# --- words and models both as samples -------------------------------------------------------------
 
 
 def measured(

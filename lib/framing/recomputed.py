@@ -45,8 +45,7 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[list(ours["prompt"].unique())].reset_index()
 
 
-# --- cells of whole vocabularies
-# ----------------------------------------------------------------------------------
+# --- cells of whole vocabularies ------------------------------------------------------------------
 
 
 def slope_cells(

@@ -105,8 +105,7 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
     return target
 
 
-# --- how it is computed
-# -------------------------------------------------------------------------------------------
+# --- how it is computed ---------------------------------------------------------------------------
 
 
 def device_for(device: str | None) -> str:

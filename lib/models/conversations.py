@@ -47,8 +47,7 @@ Ids = tuple[int, ...]
 Turns = Sequence[dict[str, str]]  # each with role and content
 
 
-# --- a prompt with a gap for the reply
-# ----------------------------------------------------------------------------
+# --- a prompt with a gap for the reply ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -228,8 +227,7 @@ def _refuse_empty(prompt: str) -> None:
         )
 
 
-# --- the part of a conversation that is read by itself
-# -------------------------------------------------------------
+# --- the part of a conversation that is read by itself --------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -309,8 +307,7 @@ def between_control_tokens(
     )
 
 
-# --- many replies to one prompt
-# -----------------------------------------------------------------------------------
+# --- many replies to one prompt -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -490,8 +487,7 @@ def _without_closing(tail: Ids, closing: Ids) -> Ids:
     return tail[: len(tail) - kept]
 
 
-# --- what follows the reply
-# ---------------------------------------------------------------------------------------
+# --- what follows the reply -----------------------------------------------------------------------
 
 # A chat template may open another turn after the reply, as the original one of Llama 3 does. The
 # turn can be kept ("rendered") or left out ("trim"). All of the above is given the trimmed
@@ -590,8 +586,7 @@ def complete(conversation: Conversation, opened: OpenedTurn | None) -> Conversat
     )
 
 
-# --- where a language model is about to speak
-# ---------------------------------------------------------------------
+# --- where a language model is about to speak -----------------------------------------------------
 
 
 def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> str:
@@ -616,8 +611,7 @@ def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -
         )["input_ids"]
 
 
-# --- the whole vocabulary
-# -----------------------------------------------------------------------------------------
+# --- the whole vocabulary -------------------------------------------------------------------------
 
 
 def vocabulary(

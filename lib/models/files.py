@@ -99,8 +99,7 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-# --- opened
-# --------------------------------------------------------------------------------------------------
+# --- opened ---------------------------------------------------------------------------------------
 
 
 def read_json(path: Path, remedy: str = "download it again") -> dict:
@@ -244,8 +243,7 @@ def weight_files(folder: Path) -> list[Path]:
     )
 
 
-# --- fetched and hashed
-# -------------------------------------------------------------------------------------------
+# --- fetched and hashed ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

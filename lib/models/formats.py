@@ -251,8 +251,7 @@ def _write_json(path: Path, content: dict) -> None:
         part.write_text(json.dumps(content))
 
 
-# --- other names of tensors
-# ---------------------------------------------------------------------------------------
+# --- other names of tensors -----------------------------------------------------------------------
 
 
 @cache
@@ -318,8 +317,7 @@ def _end_with_token(folder: Path, token_id: int) -> None:
     tokenizer.save_pretrained(folder)
 
 
-# --- adapters
-# --------------------------------------------------------------------------------------------------
+# --- adapters -------------------------------------------------------------------------------------
 
 
 def adapter_of(folder: Path) -> dict:

@@ -228,8 +228,7 @@ class Gate(nn.Module):
         return self.layers[-1](x)[0].div(self.temperature).softmax(-1) * self.logit_scale
 
 
-# --- which head a checkpoint holds
-# ---------------------------------------------------------------------------------
+# --- which head a checkpoint holds ----------------------------------------------------------------
 
 
 class Layout(NamedTuple):

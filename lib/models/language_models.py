@@ -20,8 +20,7 @@ from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
 from .files import tensor_files
 
-# --- loading
-# --------------------------------------------------------------------------------------------------
+# --- loading --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,7 @@ def find(name: str) -> dict:
     return registry.find_in(registry.language_models(), name, "language model")
 
 
-# --- log-probabilities
-# --------------------------------------------------------------------------------------------
+# --- log-probabilities ----------------------------------------------------------------------------
 
 
 def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
@@ -178,8 +176,7 @@ def score_vocabulary(
     return table
 
 
-# --- the authors' own
-# ---------------------------------------------------------------------------------------------
+# --- the authors' own -----------------------------------------------------------------------------
 
 
 def import_published() -> dict[str, Path]:

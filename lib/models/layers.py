@@ -30,8 +30,7 @@ WORKING_MEMORY = 1_000_000_000  # bytes that reading replies takes beside weight
 Layout = dict[str, int | str]  # part of the backbone -> number of the card that holds it
 
 
-# --- layers
-# --------------------------------------------------------------------------------------------------
+# --- layers ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -168,8 +167,7 @@ class Layers:
         return held.to(self.dtype)
 
 
-# --- which way
-# --------------------------------------------------------------------------------------------------
+# --- which way ------------------------------------------------------------------------------------
 
 
 def skeleton_of(
@@ -259,8 +257,7 @@ def open_layers(
     return skeleton, Layers(files, config, places, sizes, getattr(torch, dtype), usual, device)
 
 
-# --- several cards
-# ----------------------------------------------------------------------------------------------
+# --- several cards --------------------------------------------------------------------------------
 
 
 def layout(

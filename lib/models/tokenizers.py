@@ -68,8 +68,7 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-# --- ids as the file says
-# -------------------------------------------------------------------------------------------
+# --- ids as the file says -------------------------------------------------------------------------
 
 # Transformers 5 rebuilds a tokenizer whose class has an __init__ of its own from vocabulary and
 # merges. What tokenizer.json says beside them (normalizer, pre-tokenizer, options of the model) is
@@ -253,8 +252,7 @@ def _refuse_contradiction(
         )
 
 
-# --- what fails
-# --------------------------------------------------------------------------------------------------
+# --- what fails -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

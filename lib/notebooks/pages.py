@@ -108,8 +108,7 @@ def _picture(match: re.Match) -> str:
     )
 
 
-# --- the front page
-# -----------------------------------------------------------------------------------------------
+# --- the front page -------------------------------------------------------------------------------
 
 
 class Highlights(NamedTuple):
@@ -225,8 +224,7 @@ def _link(collection: Collection, file: Path) -> str:
     return quote(Path(os.path.relpath(file, collection.figures)).as_posix())
 
 
-# --- the terminal
-# -------------------------------------------------------------------------------------------------
+# --- the terminal ---------------------------------------------------------------------------------
 
 
 def outcome_lines(jobs: Iterable[Job], results: Mapping[str, Result]) -> list[str]:

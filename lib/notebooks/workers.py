@@ -183,8 +183,7 @@ def outcome(job: Job, **engine) -> Result:
     return replace(result, wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside))
 
 
-# --- kernels that are forks
-# ---------------------------------------------------------------------------------------
+# --- kernels that are forks -----------------------------------------------------------------------
 
 
 def forking_context() -> BaseContext:

@@ -78,8 +78,7 @@ class Difference(NamedTuple):
     rewards: float
 
 
-# --- noise
-# --------------------------------------------------------------------------------------------------
+# --- noise ----------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -128,8 +127,7 @@ def _attentions(backbone: PreTrainedModel) -> list[nn.Module]:
     return [module for module in named if id(module) not in around]
 
 
-# --- the comparison
-# -------------------------------------------------------------------------------------------------
+# --- the comparison -------------------------------------------------------------------------------
 
 
 def reason_to_read_whole(scorer: "Scorer") -> str:

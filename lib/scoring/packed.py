@@ -107,8 +107,7 @@ def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.n
     return nodes, columns[nodes, places]
 
 
-# --- attention
-# --------------------------------------------------------------------------------------------------
+# --- attention ------------------------------------------------------------------------------------
 
 
 def _attention(
@@ -217,8 +216,7 @@ def outputs(
     return out.last_hidden_state.flatten(0, 1)[rows.leaves]
 
 
-# --- compiled parts
-# -----------------------------------------------------------------------------------------------
+# --- compiled parts -------------------------------------------------------------------------------
 
 
 def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]:
@@ -255,8 +253,7 @@ def computing_with(parts: Sequence[Part]) -> Iterator[None]:
             setattr(owner, name, function)
 
 
-# --- the reader
-# --------------------------------------------------------------------------------------------------
+# --- the reader -----------------------------------------------------------------------------------
 
 
 class PackedScorer(Scorer):

@@ -277,8 +277,7 @@ def as_reply(ids: np.ndarray) -> Reply:
     return tuple(ids.tolist())
 
 
-# --- several searches at once
-# -------------------------------------------------------------------------------------
+# --- several searches at once ---------------------------------------------------------------------
 
 
 def values_together(

@@ -40,8 +40,7 @@ def row_of_panels(
     return figure, panels
 
 
-# --- forest plots
-# -------------------------------------------------------------------------------------------------
+# --- forest plots ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -146,8 +145,7 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
     return figure
 
 
-# --- heat maps
-# --------------------------------------------------------------------------------------------------
+# --- heat maps ------------------------------------------------------------------------------------
 
 
 def heat_map(
@@ -189,8 +187,7 @@ def heat_map(
     axes.tick_params(axis="y", rotation=0, labelsize=12)
 
 
-# --- names of points
-# ----------------------------------------------------------------------------------------------
+# --- names of points ------------------------------------------------------------------------------
 
 # A thin white line around the letters of a name: it stays legible over dots and cuts off hardly any
 # of them.

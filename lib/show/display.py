@@ -43,8 +43,7 @@ NARROWEST = 10
 MOST_ROWS = 500
 
 
-# --- one token
-# --------------------------------------------------------------------------------------------------
+# --- one token ------------------------------------------------------------------------------------
 
 
 def show_token(
@@ -167,8 +166,7 @@ def _inert(text: str) -> str:
     return "".join(f"<span>{e}</span>" if e in ("&#36;", "&#92;") else e for e in entities)
 
 
-# --- offensive tokens
-# ---------------------------------------------------------------------------------------------
+# --- offensive tokens -----------------------------------------------------------------------------
 
 
 @functools.lru_cache(1 << 18)  # many tables ask about the texts of one vocabulary
@@ -230,8 +228,7 @@ def _offensive() -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-# --- tables
-# --------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -455,8 +452,7 @@ def content_warning(blur: bool = True) -> Shown:
     return Shown(f"<p><strong>{line}</strong> {how}</p>", f"{line} {how}")
 
 
-# --- what notebooks state
-# -----------------------------------------------------------------------------------------
+# --- what notebooks state -------------------------------------------------------------------------
 
 
 RECORD_TYPE = "application/vnd.reward-model-values+json"

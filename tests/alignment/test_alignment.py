@@ -26,8 +26,7 @@ def made_up(items=60, models=4, seed=0, noise=1.0):
     return people, pd.DataFrame(rewards)
 
 
-# --- joining
-# --------------------------------------------------------------------------------------------------
+# --- joining --------------------------------------------------------------------------------------
 
 
 def test_join_is_by_item_whatever_the_order():
@@ -57,8 +56,7 @@ def test_items_in_another_order_are_refused():
         human.taus(people_of(1, 2), rewards)
 
 
-# --- discrepancies
-# ------------------------------------------------------------------------------------------------
+# --- discrepancies --------------------------------------------------------------------------------
 
 
 def test_the_three_aggregates():
@@ -102,8 +100,7 @@ def test_a_planted_undervaluation_comes_first():
         assert set(found.nsmallest(10, "surprise_position").index) == set(hurt)
 
 
-# --- charts
-# --------------------------------------------------------------------------------------------------
+# --- charts ---------------------------------------------------------------------------------------
 
 
 def texts_in(figure) -> list[str]:

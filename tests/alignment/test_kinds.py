@@ -16,8 +16,7 @@ def people_of(*ratings, items="abcdefghij"):
     return pd.Series(ratings, index=list(items[: len(ratings)]), dtype=float)
 
 
-# --- which kind
-# --------------------------------------------------------------------------------------------------
+# --- which kind -----------------------------------------------------------------------------------
 
 
 def test_identity_terms_are_a_list_with_a_source():
@@ -55,8 +54,7 @@ def test_words_and_titles_have_kinds_of_their_own():
     }
 
 
-# --- beyond regression to the mean
-# --------------------------------------------------------------------------------
+# --- beyond regression to the mean ----------------------------------------------------------------
 
 
 def test_an_item_is_compared_with_those_that_people_rank_next_to_it():

@@ -65,8 +65,7 @@ def run_without_models(folder, tmp_path_factory):
     return run
 
 
-# --- the folder
-# --------------------------------------------------------------------------------------------------
+# --- the folder -----------------------------------------------------------------------------------
 
 
 def test_names_and_paths_can_be_had_on_windows_and_nothing_is_a_link(folder):
@@ -114,8 +113,7 @@ def test_another_folder_is_not_replaced(tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-# --- without torch
-# ------------------------------------------------------------------------------------------------
+# --- without torch --------------------------------------------------------------------------------
 
 
 def imports_of(notebook: Path) -> str:

@@ -129,8 +129,7 @@ def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:
     return added | odd | tokens["token"].str.startswith("<0x") | combining
 
 
-# --- rewards
-# --------------------------------------------------------------------------------------------------
+# --- rewards --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
@@ -201,8 +200,7 @@ def test_the_check_knows_these_templates(under):
         assert rows["own class"].numbers["largest difference"] < 1e-4
 
 
-# --- counts
-# --------------------------------------------------------------------------------------------------
+# --- counts ---------------------------------------------------------------------------------------
 
 
 @of_published_files
@@ -225,8 +223,7 @@ def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked,
     )
 
 
-# --- texts that all models share
-# ----------------------------------------------------------------------------------
+# --- texts that all models share ------------------------------------------------------------------
 
 # What transformers 4 did after decoding where a tokenizer's configuration asked for it, as those of
 # Llama do.

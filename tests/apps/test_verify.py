@@ -77,8 +77,7 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
     return write
 
 
-# --- why they differ
-# ----------------------------------------------------------------------------------------------
+# --- why they differ ------------------------------------------------------------------------------
 
 
 def test_how_the_authors_ran_a_model_is_named(publish, authors):
@@ -110,8 +109,7 @@ def test_other_scores_are_explained_by_nothing_and_other_models_refused(publish,
     )
 
 
-# --- the sample
-# --------------------------------------------------------------------------------------------------
+# --- the sample -----------------------------------------------------------------------------------
 
 
 def test_the_sample_has_one_item_of_every_stretch_of_the_ranking(score_table):

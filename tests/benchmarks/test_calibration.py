@@ -18,8 +18,7 @@ from lib.planted.planting import planted_utility
 BY_NAME = {estimator.name: estimator for estimator in estimators.ESTIMATORS}
 
 
-# --- the plan
-# --------------------------------------------------------------------------------------------------
+# --- the plan -------------------------------------------------------------------------------------
 
 
 def test_every_eight_models_of_the_plan_are_balanced():
@@ -35,8 +34,7 @@ def test_every_eight_models_of_the_plan_are_balanced():
         assert {one.k_hi + one.k_lo for one in block} == {2}
 
 
-# --- estimators
-# --------------------------------------------------------------------------------------------------
+# --- estimators -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +128,7 @@ def test_no_scale_of_rewards_matters(words):
         assert after == pytest.approx(before), estimator.name
 
 
-# --- null band and power
-# ------------------------------------------------------------------------------------------
+# --- null band and power --------------------------------------------------------------------------
 
 
 def test_the_band_holds_the_models_without_the_effect_and_power_counts_those_beyond():
@@ -201,8 +198,7 @@ def test_the_line_and_the_ratio_of_seeds_to_words_are_those_that_were_put_in():
     assert row["seed_ratio"] == pytest.approx(3, rel=0.1)  # .03 over .01
 
 
-# --- the report
-# --------------------------------------------------------------------------------------------------
+# --- the report -----------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -35,8 +35,7 @@ def every(objective, n):
     return np.array(list(product(objective.allowed.tolist(), repeat=n)))
 
 
-# --- what they find
-# -----------------------------------------------------------------------------------------------
+# --- what they find -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -98,8 +97,7 @@ def test_acg_swaps_half_of_the_tokens_at_first_and_one_at_the_end(model):
     assert (np.diff(swapped) <= 0).all()
 
 
-# --- what they cost
-# -----------------------------------------------------------------------------------------------
+# --- what they cost -------------------------------------------------------------------------------
 
 
 class Listening(Metered):
@@ -146,8 +144,7 @@ def test_the_best_within_a_budget_counts_what_was_spent_when_it_was_scored():
     assert np.isnan(run.best_within(3, "read"))  # the start alone costs four tokens
 
 
-# --- mixtures
-# --------------------------------------------------------------------------------------------------
+# --- mixtures -------------------------------------------------------------------------------------
 
 
 def test_a_mixture_of_one_token_is_worth_what_the_token_is_and_its_gradient_is_the_gain(model):
@@ -195,8 +192,7 @@ def test_less_entropy_moves_mixtures_out_of_the_ball_and_leaves_the_others():
     )
 
 
-# --- certificates
-# -------------------------------------------------------------------------------------------------
+# --- certificates ---------------------------------------------------------------------------------
 
 
 def test_a_certificate_ends_where_no_swap_and_no_pair_of_swaps_improves(model):
@@ -214,8 +210,7 @@ def test_a_certificate_ends_where_no_swap_and_no_pair_of_swaps_improves(model):
         assert found.pairs and (found.moves == 0) == (found.ids == tuple(start))
 
 
-# --- standings
-# --------------------------------------------------------------------------------------------------
+# --- standings ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from scipy.stats import ttest_1samp
 from benchmarks.search import optimality
 from benchmarks.search.optimality import summarise
 
-# --- summary
-# --------------------------------------------------------------------------------------------------
+# --- summary --------------------------------------------------------------------------------------
 
 
 def searches(*rows, **same):
@@ -55,8 +54,7 @@ def test_the_interval_is_over_instances_not_searches():
     assert summarise(alike)[["share", "ci_low", "ci_high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
 
 
-# --- wins
-# --------------------------------------------------------------------------------------------------
+# --- wins -----------------------------------------------------------------------------------------
 
 
 def test_wins_are_counted_over_instances_whatever_the_number_of_budgets():

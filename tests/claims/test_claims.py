@@ -265,8 +265,7 @@ def test_claims_read_back_as_they_were_written(paper):
         claims.gather(WORDS)
 
 
-# --- rules
-# --------------------------------------------------------------------------------------------------
+# --- rules ----------------------------------------------------------------------------------------
 
 
 def says(rule, printed="", within=None, limit=None, **numbers):

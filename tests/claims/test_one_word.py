@@ -62,8 +62,7 @@ def test_the_scorecard_shows_every_sentence_with_the_word_of_the_committed_claim
     assert kept["word"].to_dict() == WORDS.to_dict()
 
 
-# --- the rules, written again
-# -------------------------------------------------------------------------------------
+# --- the rules, written again ---------------------------------------------------------------------
 
 
 def supports(row, rule: str, printed: str, within: str, limit: str) -> bool:

@@ -49,8 +49,7 @@ def planted(
     return pd.concat(frames, ignore_index=True)
 
 
-# --- prompts and observations
-# -------------------------------------------------------------------------------------
+# --- prompts and observations ---------------------------------------------------------------------
 
 
 def test_a_prompt_is_taken_apart_by_its_name():
@@ -96,8 +95,7 @@ def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
     assert m == pytest.approx(centred / np.sqrt(64 / 6))
 
 
-# --- slopes
-# --------------------------------------------------------------------------------------------------
+# --- slopes ---------------------------------------------------------------------------------------
 
 
 def test_a_slope_by_hand():
@@ -132,8 +130,7 @@ def test_slopes_by_sign_are_fitted_apart_and_leave_neutral_words_out():
     assert found["n"].tolist() == [3, 3]
 
 
-# --- gaps and the paired test
-# -------------------------------------------------------------------------------------
+# --- gaps and the paired test ---------------------------------------------------------------------
 
 
 def by_sign(positive, negative, prompt="greatest"):
@@ -164,8 +161,7 @@ def test_the_papers_test_from_the_slopes_of_its_own_figure():
     assert found["T"] == pytest.approx(2.48, abs=0.005) and found["dof"] == 9
 
 
-# --- words and models both drawn
-# ----------------------------------------------------------------------------------
+# --- words and models both drawn ------------------------------------------------------------------
 
 
 STATISTICS = [effects.whole_slope, effects.slope_gap, effects.log_spread_ratio, effects.mean_gap]
@@ -250,8 +246,7 @@ def test_intervals_need_words_of_both_signs_and_all_rewards():
         effects.by_words(effects.measured(lacking, effects.mean_gap))
 
 
-# --- prompts against each other
-# -----------------------------------------------------------------------------------
+# --- prompts against each other -------------------------------------------------------------------
 
 
 def test_the_correlation_of_two_prompts_by_hand(score_table):

@@ -53,8 +53,7 @@ def test_a_straight_control_is_the_papers_regression():
     )
 
 
-# --- words and models both drawn
-# ----------------------------------------------------------------------------------
+# --- words and models both drawn ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("control", list(frequency.CONTROLS))

@@ -18,8 +18,7 @@ from lib.tables.prompts import read_prompts
 GREATEST = read_prompts("greatest")["greatest"]
 
 
-# --- words
-# --------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def test_a_third_of_the_words_is_held_out_and_no_stem_is_on_both_sides():
@@ -46,8 +45,7 @@ def test_another_lexicon_holds_out_the_same_stems():
     assert len(both) > 2000 and (vader[both] == afinn[both]).all()
 
 
-# --- heads
-# --------------------------------------------------------------------------------------------------
+# --- heads ----------------------------------------------------------------------------------------
 
 
 def test_loss_by_hand(monkeypatch):
@@ -106,8 +104,7 @@ def test_a_head_is_the_same_again_and_does_not_depend_on_the_states_unit(planted
     assert torch.allclose(moved(5 * states - 1), head(states), atol=1e-3)
 
 
-# --- the trained models
-# -------------------------------------------------------------------------------------------
+# --- the trained models ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

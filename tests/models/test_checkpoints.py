@@ -46,8 +46,7 @@ def rewards(folder):
     return engine.score_replies(load(str(folder), device="cpu"), PROMPT, REPLIES).tolist()
 
 
-# --- identity
-# --------------------------------------------------------------------------------------------------
+# --- identity -------------------------------------------------------------------------------------
 
 
 def edit(file, **fields):
@@ -86,8 +85,7 @@ def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
     assert "its tokenizer drops merges at random (0.5)" in "".join(capsys.readouterr())
 
 
-# --- which files are read
-# -----------------------------------------------------------------------------------------
+# --- which files are read -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["model_ema.safetensors", "model-00001-of-00002.safetensors"])
@@ -148,8 +146,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
     refused(folder, f"{name} is not a file that can be read")
 
 
-# --- one clear line
-# -----------------------------------------------------------------------------------------------
+# --- one clear line -------------------------------------------------------------------------------
 
 WRONG = [
     ({"num_attention_heads": 5}, "multiple of the number of attention heads"),

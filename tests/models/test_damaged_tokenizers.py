@@ -44,8 +44,7 @@ def refused(folder, *words, **options):
     refusal_of(lambda: rewards(folder, **options), *words)
 
 
-# --- tokenizers that fail in the library that cuts texts
-# ------------------------------------------------------------
+# --- tokenizers that fail in the library that cuts texts ------------------------------------------
 
 REPLY = {"Sequence": {"id": "A", "type_id": 0}}
 TO_NOWHERE = {
@@ -113,8 +112,7 @@ def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length)
     )
 
 
-# --- texts that grow
-# ------------------------------------------------------------------------------------------------
+# --- texts that grow ------------------------------------------------------------------------------
 
 
 def replace(pattern, content, kind="String"):
@@ -185,8 +183,7 @@ def test_a_normalizer_that_lets_texts_grow_a_little_is_not(spoiled, name):
     assert tokenizers.tokenizer_of(folder)(PROMPT)["input_ids"] == text
 
 
-# --- configurations
-# -------------------------------------------------------------------------------------------------
+# --- configurations -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kinds", [[], ["weird"] * 3, 3, ["chunked_attention"] * 3], ids=str)
@@ -215,8 +212,7 @@ def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, chec
         assert rewards(folder, stream=stream) == pytest.approx(expected, abs=1e-5)
 
 
-# --- names
-# --------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def test_names_that_are_no_utf_8_are_one_line_or_do_not_matter(checkpoint, tmp_path):

@@ -139,8 +139,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(name, tmp_path):
     refusal(make, tmp_path / "model", *words)
 
 
-# --- the shapes that people use
-# -----------------------------------------------------------------------------------
+# --- the shapes that people use -------------------------------------------------------------------
 
 SMALL = {
     "num_hidden_layers": 2,
@@ -488,8 +487,7 @@ def test_every_name_of_a_tensor_has_its_source():
     assert (table[["used_by", "applies_to", "pattern", "source"]] != "").all(axis=None)
 
 
-# --- formats
-# --------------------------------------------------------------------------------------------------
+# --- formats --------------------------------------------------------------------------------------
 
 
 def pickle_weights(folder) -> None:

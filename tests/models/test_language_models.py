@@ -42,8 +42,7 @@ def model(request, folder):
     return language_models.load(folder, device="cpu", tuned=request.param)
 
 
-# --- registry
-# --------------------------------------------------------------------------------------------------
+# --- registry -------------------------------------------------------------------------------------
 
 
 def test_registry_holds_the_ten_models_of_the_papers_tables():
@@ -65,8 +64,7 @@ def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_
     assert registry.base_of("nobody's") == ""
 
 
-# --- log-probabilities
-# --------------------------------------------------------------------------------------------
+# --- log-probabilities ----------------------------------------------------------------------------
 
 
 def test_log_probabilities_by_hand_and_of_many_large_logits():
@@ -117,8 +115,7 @@ def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
     assert set(metadata["unnamed"]) == set(PROMPTS)
 
 
-# --- frames
-# --------------------------------------------------------------------------------------------------
+# --- frames ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -150,8 +147,7 @@ def test_the_plain_frame_ends_where_the_assistant_speaks_and_begins_once(tmp_pat
     assert ids.count(model.tokenizer.bos_token_id) == 1 and ids[0] == model.tokenizer.bos_token_id
 
 
-# --- what is refused
-# ----------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 def test_a_reward_model_is_refused_also_if_it_calls_itself_a_language_model(tmp_path):
@@ -192,8 +188,7 @@ def test_other_mistakes_are_told_with_a_remedy(tmp_path):
         language_models.load(folder, device="cpu").encode(" ")
 
 
-# --- published logits
-# ---------------------------------------------------------------------------------------------
+# --- published logits -----------------------------------------------------------------------------
 
 
 @pytest.fixture

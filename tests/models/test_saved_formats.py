@@ -51,8 +51,7 @@ def change(folder, renamed) -> None:
     )
 
 
-# --- language models within models that also see
-# ---------------------------------------------------------------------
+# --- language models within models that also see --------------------------------------------------
 
 TEXT = {
     "hidden_size": 32,
@@ -162,8 +161,7 @@ def test_older_names_of_the_language_model_are_known(prefix, tmp_path):
     )
 
 
-# --- numbers that are none
-# --------------------------------------------------------------------------------------------
+# --- numbers that are none ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -197,8 +195,7 @@ def test_a_shard_that_is_missing_is_named_by_its_number(tmp_path):
     refusal_of(lambda: rewards(folder), f"shard 3 of 4 is missing ({third.name})", "download it")
 
 
-# --- heads under other names
-# ------------------------------------------------------------------------------------------
+# --- heads under other names ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -254,8 +251,7 @@ def test_the_head_that_was_trained_counts_beside_the_one_that_it_replaces(tmp_pa
     assert rewards(folder).tolist() == expected.tolist()
 
 
-# --- what config.json and the template say twice
-# ----------------------------------------------------------------------
+# --- what config.json and the template say twice --------------------------------------------------
 
 
 def test_two_bases_of_rotary_positions_are_refused_and_one_is_read(folder):

@@ -36,8 +36,7 @@ def refused(template: str, *words: str) -> None:
     assert message.startswith("the chat template of") and message.endswith("give another one")
 
 
-# --- the same text
-# ------------------------------------------------------------------------------------------------
+# --- the same text --------------------------------------------------------------------------------
 
 PLAIN = {
     name: tiny.make_tokenizer("llama", template=source) for name, source in tiny.TEMPLATES.items()
@@ -61,8 +60,7 @@ def test_the_text_is_what_transformers_renders(name, prompt, replies):
     assert confined == PLAIN[name].apply_chat_template(turns, **given_)
 
 
-# --- the day
-# --------------------------------------------------------------------------------------------------
+# --- the day --------------------------------------------------------------------------------------
 
 
 def test_every_template_is_told_the_same_day():
@@ -80,8 +78,7 @@ def test_a_template_is_told_the_same_second_in_every_time_zone(monkeypatch):
     )
 
 
-# --- limits
-# --------------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -145,8 +142,7 @@ def test_ctrl_c_ends_a_template_and_its_child():
         os.kill(child, 0)
 
 
-# --- chance
-# --------------------------------------------------------------------------------------------------
+# --- chance ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,8 +200,7 @@ def test_what_a_template_reads_beside_the_conversation_is_known_without_running_
     assert templates.names_read(source) == names
 
 
-# --- one clear line
-# -----------------------------------------------------------------------------------------------
+# --- one clear line -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

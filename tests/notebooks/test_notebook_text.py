@@ -98,8 +98,7 @@ def test_what_is_shown_is_no_wide_array_and_no_table_of_pandas_own(notebook):
             assert not re.search(r"\d\.\d{9,}", output.get("text", "")), cell.source
 
 
-# --- offensive words
-# ----------------------------------------------------------------------------------------------
+# --- offensive words ------------------------------------------------------------------------------
 
 
 def in_sight(output: dict) -> str:

@@ -95,8 +95,7 @@ def reproduce(project, *models, collection=None):
     )
 
 
-# --- notebooks
-# --------------------------------------------------------------------------------------------------
+# --- notebooks ------------------------------------------------------------------------------------
 
 
 def test_the_opening_gives_title_and_question(tmp_path):
@@ -118,8 +117,7 @@ def test_the_opening_gives_title_and_question(tmp_path):
     assert opening(path) == ("a", "")
 
 
-# --- models and jobs
-# ----------------------------------------------------------------------------------------------
+# --- models and jobs ------------------------------------------------------------------------------
 
 
 def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
@@ -208,8 +206,7 @@ def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(pro
     assert next_job([other], [*running, Running(one, None, None)], [], 3) is None  # one at a time
 
 
-# --- reproduce
-# --------------------------------------------------------------------------------------------------
+# --- reproduce ------------------------------------------------------------------------------------
 
 
 def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
@@ -429,8 +426,7 @@ def eventually(condition, seconds: float = 300):
     return holds
 
 
-# --- committed notebooks
-# ------------------------------------------------------------------------------------------
+# --- committed notebooks --------------------------------------------------------------------------
 
 
 def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, capsys, kernels):
@@ -504,8 +500,7 @@ def test_a_notebook_is_committed_without_injected_parameters(tmp_path, write_not
     assert tags == ["parameters"]
 
 
-# --- command line
-# -------------------------------------------------------------------------------------------------
+# --- command line ---------------------------------------------------------------------------------
 
 
 def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
@@ -594,8 +589,7 @@ def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):
         listing.figure("9Z")
 
 
-# --- the real small model in a first run
-# --------------------------------------------------------------------------
+# --- the real small model in a first run ----------------------------------------------------------
 
 
 def test_a_first_run_adds_the_real_model_to_notebooks_that_declare_it(project, write_notebook):

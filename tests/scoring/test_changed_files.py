@@ -196,8 +196,7 @@ def test_a_file_that_is_cut_short_does_not_end_the_process(folder):
     assert process.exitcode == 0  # what fails in it is 1, a bus error less than 0
 
 
-# --- files edited in the cache of the hub
-# -------------------------------------------------------------------------
+# --- files edited in the cache of the hub ---------------------------------------------------------
 
 
 @pytest.fixture

@@ -85,8 +85,7 @@ def test_an_unknown_argument_of_attention_is_refused_and_one_without_a_value_is_
         shared_prefix.shared_prefix_attention(*given, **how, sliding_window=7)
 
 
-# --- decoders that cannot share a prefix
-# ------------------------------------------------------------------------------
+# --- decoders that cannot share a prefix ----------------------------------------------------------
 
 SMALL = {
     "num_hidden_layers": 2,
@@ -182,8 +181,7 @@ def test_whoever_is_slower_than_meant_is_told_once(tmp_path, capsys):
     assert "s_aux" in line
 
 
-# --- memory
-# --------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 class Allocator:

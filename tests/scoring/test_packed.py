@@ -59,8 +59,7 @@ def random_replies(seed=0):
     return list({tuple(rng.integers(40, 44, rng.integers(1, 6)).tolist()) for _ in range(120)})
 
 
-# --- rows
-# --------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def test_rows_that_one_can_draw():
@@ -113,8 +112,7 @@ def test_wide_rows_hold_no_token_twice():
     assert len(wide.ids) == 1 and len(narrow.ids) >= nodes / 16
 
 
-# --- rewards
-# --------------------------------------------------------------------------------------------------
+# --- rewards --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [8, 256])
@@ -209,8 +207,7 @@ def test_the_soft_cap_as_flex_attention_computes_it(model_of, monkeypatch):
     assert gemma.backbone.config.attn_logit_softcapping
 
 
-# --- compiled parts
-# -----------------------------------------------------------------------------------------------
+# --- compiled parts -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])

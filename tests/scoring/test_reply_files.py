@@ -396,8 +396,7 @@ def test_an_option_that_would_change_nothing_is_refused(capsys, given, words):
     assert run.main(["score", "nowhere", *given]) == 2 and words in capsys.readouterr().err
 
 
-# --- options of loading
-# -------------------------------------------------------------------------------------------
+# --- options of loading ---------------------------------------------------------------------------
 
 LOADING = {
     "DTYPE": "bfloat16",

@@ -196,8 +196,7 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(
         engine.score_replies(model, "Why?", ["love"])
 
 
-# --- tables
-# --------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def test_table_holds_the_contract_and_the_rewards_of_single_replies(checkpoint, tmp_path):

@@ -67,8 +67,7 @@ def replies_of(model, reply_mode):
     )
 
 
-# --- the same rewards
-# ---------------------------------------------------------------------------------------------
+# --- the same rewards -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -119,8 +118,7 @@ def test_every_setting_means_the_same_either_way(both, kind, options):
     assert np.abs(usual - expected).max() > 1e-4
 
 
-# --- one pass over the weights
-# ------------------------------------------------------------------------------------
+# --- one pass over the weights --------------------------------------------------------------------
 
 
 def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
@@ -179,8 +177,7 @@ def test_progress_counts_replies_and_names_the_layer(both, tmp_path, capsys):
     assert "layer 3 of 3" in err and re.search(r"100%.* (\d+)/\1 ", err)
 
 
-# --- passes over the weights, and runs that are interrupted
-# ----------------------------------------------------------
+# --- passes over the weights, and runs that are interrupted ---------------------------------------
 
 
 @pytest.fixture
@@ -260,8 +257,7 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
-# --- which way
-# --------------------------------------------------------------------------------------------------
+# --- which way ------------------------------------------------------------------------------------
 
 
 def test_layers_are_read_one_by_one_where_weights_do_not_fit(in_parts, monkeypatch, capsys):
@@ -322,8 +318,7 @@ def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
     assert 0 < int(asked.stdout) < 2**32
 
 
-# --- bad input
-# --------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, tmp_path):
@@ -357,8 +352,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_p
         load(str(folder), device="cpu", stream=True)
 
 
-# --- a sample of the vocabulary
-# -----------------------------------------------------------------------------------
+# --- a sample of the vocabulary -------------------------------------------------------------------
 
 
 def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):

@@ -146,8 +146,7 @@ def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
     assert swaps[:, np.isin(everything, ids)].all()
 
 
-# --- two models
-# --------------------------------------------------------------------------------------------------
+# --- two models -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +189,7 @@ def test_another_tokenizer_is_refused(models, pair, ids, tmp_path):
             Fluency(language_model, model, PROMPT, ids)
 
 
-# --- searches
-# --------------------------------------------------------------------------------------------------
+# --- searches -------------------------------------------------------------------------------------
 
 
 class Recorded(Objective):

@@ -84,8 +84,7 @@ class Recorded(Objective):
 OverIds = partial(Objective, reply_mode="ids")
 
 
-# --- the truth
-# --------------------------------------------------------------------------------------------------
+# --- the truth ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +152,7 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
         assert worst.trace == tuple((count, -reward) for count, reward in best.trace)
 
 
-# --- values, gains, distances
-# -------------------------------------------------------------------------------------
+# --- values, gains, distances ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,8 +247,7 @@ def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models
     assert expected[0, 3] == expected[1, 17] == 0
 
 
-# --- what a search promises
-# ---------------------------------------------------------------------------------------
+# --- what a search promises -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -327,8 +324,7 @@ def test_the_certificate_holds_against_brute_force(folders, models):
         assert (again.ids, again.swept) == (found.ids, 3 * 23)  # nothing left to improve: one round
 
 
-# --- merged swaps
-# -------------------------------------------------------------------------------------------------
+# --- merged swaps ---------------------------------------------------------------------------------
 
 
 def merged_by_hand(reply, swaps, values):
@@ -457,8 +453,7 @@ def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_lon
     assert (max(altered) <= 2) == (length == 9)
 
 
-# --- several searches at once
-# -------------------------------------------------------------------------------------
+# --- several searches at once ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -527,8 +522,7 @@ def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monk
         np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
 
 
-# --- stopping and going on
-# ----------------------------------------------------------------------------------------
+# --- stopping and going on ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["round robin", "GCG"])
@@ -586,8 +580,7 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path, monkeyp
     assert len(list(tmp_path.glob("*.trace"))) == 8
 
 
-# --- which tokens
-# -------------------------------------------------------------------------------------------------
+# --- which tokens ---------------------------------------------------------------------------------
 
 SPECIAL = {
     "linear_llama": {*tiny.LLAMA_CONTROL, "[PAD]"},
@@ -641,8 +634,7 @@ def test_text_fields_say_what_becomes_of_the_text(models):
     assert seen == {True, False}
 
 
-# --- misuse
-# --------------------------------------------------------------------------------------------------
+# --- misuse ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -684,8 +676,7 @@ def test_mistakes_name_their_remedy(models, given, told):
     assert "\n" not in str(error.value)
 
 
-# --- where to start
-# -----------------------------------------------------------------------------------------------
+# --- where to start -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -477,8 +477,7 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     )
 
 
-# --- what is folded
-# -----------------------------------------------------------------------------------------------
+# --- what is folded -------------------------------------------------------------------------------
 
 
 class Picture:

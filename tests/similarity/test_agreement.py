@@ -9,8 +9,7 @@ from scipy import stats
 
 from lib.similarity import agreement
 
-# --- moments
-# --------------------------------------------------------------------------------------------------
+# --- moments --------------------------------------------------------------------------------------
 
 
 def test_moments_of_four_rewards():
@@ -71,8 +70,7 @@ def test_correlation_of_matrices_leaves_out_diagonal_and_mirror():
     assert np.isnan(agreement.correlation(one.iloc[:2, :2], one.iloc[:2, :2]))
 
 
-# --- the map of the models
-# ----------------------------------------------------------------------------------------
+# --- the map of the models ------------------------------------------------------------------------
 
 
 def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
@@ -91,8 +89,7 @@ def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
     assert (found.positions.loc["a"] >= 0).all()
 
 
-# --- what can be compared
-# -----------------------------------------------------------------------------------------
+# --- what can be compared -------------------------------------------------------------------------
 
 
 def table_of(rewards, texts=None):

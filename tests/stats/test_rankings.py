@@ -50,8 +50,7 @@ def test_overlap_is_the_share_of_common_texts():
     assert rankings.overlap(rewards, 2, "pessimal").loc["N", "O"] == 1 / 2  # b
 
 
-# --- Kendall's tau
-# --------------------------------------------------------------------------------------------------
+# --- Kendall's tau --------------------------------------------------------------------------------
 
 
 def tau_of(first, second):

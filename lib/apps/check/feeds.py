@@ -177,8 +177,7 @@ class Feeds:
         files = getattr(self.model, "files", None)
         return tokenizers.open_as_file_says(files.folder)[1] if files else None
 
-    # --- where the texts come from
-    # -----------------------------------------------------------------------------------
+    # --- where the texts come from ----------------------------------------------------------------
 
     def _sources(self) -> Iterator[tuple[Cause | None, Texts]]:
         """Yield the texts of each source, those of the model's own template first."""
@@ -335,8 +334,7 @@ class Feeds:
             cut.append((before[at:], after))
         return cut
 
-    # --- what stands around the texts
-    # --------------------------------------------------------------------------------
+    # --- what stands around the texts -------------------------------------------------------------
 
     def _bos(self, count: int) -> Cause:
         option = next(
@@ -454,8 +452,7 @@ class Feeds:
             (Cause("fed no special tokens", "tokenise with add_special_tokens=True"),), plain
         )
 
-    # --- truncation and padding
-    # --------------------------------------------------------------------------------------
+    # --- truncation and padding -------------------------------------------------------------------
 
     def truncated(self, feed: Feed, length: int) -> Iterator[Feed]:
         """Yield a feed truncated to this many tokens: on the left, or for an encoder on the right.

@@ -184,8 +184,7 @@ def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> 
         yield Reader(model, [head.to(model.device)], (random,))
 
 
-# --- where a reward is read
-# ---------------------------------------------------------------------------------------
+# --- where a reward is read -----------------------------------------------------------------------
 
 
 def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
@@ -239,8 +238,7 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
     return causes, np.array([*rewards, [each.mean(axis=0) for each in out]])
 
 
-# --- what becomes of the number
-# -----------------------------------------------------------------------------------
+# --- what becomes of the number -------------------------------------------------------------------
 
 
 class Number(NamedTuple):

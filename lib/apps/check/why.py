@@ -113,8 +113,7 @@ class Answer:
         return json.dumps(about | {"rows": self.table.to_dict("records")}, indent=2)
 
 
-# --- the search
-# --------------------------------------------------------------------------------------------------
+# --- the search -----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -284,8 +283,7 @@ def announce(reader: Reader, feeds: list[Feed], what: str) -> None:
         print(f"{len(new):,} forward passes{what}.", file=sys.stderr)
 
 
-# --- precision
-# --------------------------------------------------------------------------------------------------
+# --- precision ------------------------------------------------------------------------------------
 
 
 def printed_to(texts: Sequence[str]) -> Array:
@@ -353,8 +351,7 @@ def is_rounding(apart: Array, rounding: Array, is_small: bool) -> bool:
     return bool(is_small and is_as_far and ks_2samp(np.abs(apart), np.abs(rounding)).pvalue > 0.01)
 
 
-# --- the answer
-# --------------------------------------------------------------------------------------------------
+# --- the answer -----------------------------------------------------------------------------------
 
 
 def explain(
