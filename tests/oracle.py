@@ -28,8 +28,7 @@ HEADERS = {
     "gemma2": "<end_of_turn>\n<start_of_turn>model\n",
 }
 
-# --------------------------------------------------------------------------------------------------
-# inputs
+# --- inputs ---------------------------------------------------------------------------------------
 
 
 def render(tokenizer, prompt: str, reply: str) -> str:
@@ -90,8 +89,7 @@ def gate_index(tokenizer, model_type: str, ids: list[int]) -> int:
     return starts[-1]
 
 
-# --------------------------------------------------------------------------------------------
-# weights and backbone
+# --- weights and backbone -------------------------------------------------------------------------
 
 
 def read_tensors(folder) -> dict[str, torch.Tensor]:
@@ -145,7 +143,7 @@ def padded(sequences: list[list[int]], pad_id: int = 0) -> tuple[torch.Tensor, t
     return ids, mask
 
 
-# ------------------------------------------------------------------------------------- heads, one
+# --- heads, one -----------------------------------------------------------------------------------
 # vector at a time
 
 
@@ -263,8 +261,7 @@ def head_reward(
     return HEADS[head](single, config, last.float(), None if gate is None else gate.float())
 
 
-# --------------------------------------------------------------------------------------------------
-# the whole
+# --- the whole ------------------------------------------------------------------------------------
 
 
 def _encoder_rewards(folder, sequences: list[list[int]], batch: int) -> torch.Tensor:

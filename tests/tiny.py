@@ -91,8 +91,7 @@ QWEN_ODD = [
 ]
 WHITESPACE = [" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n"]
 
-# --------------------------------------------------------------------------------------------------
-# chat templates
+# --- chat templates -------------------------------------------------------------------------------
 
 _LLAMA3_TURNS = (
     "{%- for message in messages %}{{- '<|start_header_id|>' + message['role'] + "
@@ -160,8 +159,7 @@ TEMPLATES = {
     + "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}",
 }
 
-# --------------------------------------------------------------------------------------------------
-# tokenizers
+# --- tokenizers -----------------------------------------------------------------------------------
 
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
@@ -375,8 +373,7 @@ def awkward_ids(tokenizer) -> dict[str, int]:
     return {token: vocabulary[token] for token in dict.fromkeys(wanted) if token in vocabulary}
 
 
-# --------------------------------------------------------------------------------------------------
-# configurations
+# --- configurations -------------------------------------------------------------------------------
 
 _LLAMA = {
     "model_type": "llama",
@@ -533,8 +530,7 @@ KINDS = {
 }
 PENALTY_ROW = 4  # verbosity: in the real reward_transform_matrix each objective pays for it
 
-# --------------------------------------------------------------------------------------------------
-# weights
+# --- weights --------------------------------------------------------------------------------------
 
 
 def _normal(generator: torch.Generator, *shape: int, scale: float = 1.0) -> torch.Tensor:
@@ -637,8 +633,7 @@ def _backbone_tensors(config, generator: torch.Generator) -> dict[str, torch.Ten
     return tensors
 
 
-# --------------------------------------------------------------------------------------------------
-# the checkpoint
+# --- the checkpoint -------------------------------------------------------------------------------
 
 REMOTE_CODE = """from pathlib import Path
 
@@ -743,7 +738,7 @@ def _loadable(config: dict):
     return AutoConfig.for_model(config["model_type"], **(fields | {"torch_dtype": "float32"}))
 
 
-# ---------------------------------------------------------------------------------- how families
+# --- how families ---------------------------------------------------------------------------------
 # store their heads
 
 

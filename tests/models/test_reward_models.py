@@ -61,7 +61,7 @@ def assert_same(rewards, expected, tolerance=1e-5):
     )
 
 
-# ------------------------------------------------------------------------------------------ the
+# --- the ------------------------------------------------------------------------------------------
 # oracle and its models
 
 
@@ -114,7 +114,7 @@ def test_checkpoints_and_heads_use_the_released_key_names(checkpoint, kind):
     assert set(cpu(checkpoint(kind)).head.state_dict()) == KEYS[kind]
 
 
-# ------------------------------------------------------------------------------------------ rewards
+# --- rewards --------------------------------------------------------------------------------------
 # against the oracle
 
 
@@ -211,7 +211,7 @@ def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
     )
 
 
-# ------------------------------------------------------------------------------------------ bos,
+# --- bos, -----------------------------------------------------------------------------------------
 # date, attention, dtype
 
 
@@ -357,7 +357,7 @@ def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, 
         refusal_of(lambda: engine.score_replies(model, PROMPT, ["love " * 100]), "reads at most 6")
 
 
-# ------------------------------------------------------------------------------------------ heads
+# --- heads ----------------------------------------------------------------------------------------
 # by themselves
 
 
@@ -381,7 +381,7 @@ def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(
     assert "--dtype" not in "".join(capsys.readouterr())
 
 
-# ------------------------------------------------------------------------------------------ saving
+# --- saving ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
@@ -421,7 +421,7 @@ def test_new_heads_have_the_shapes_of_the_released_ones(name):
     assert set(shapes) == KEYS.get(name, KEYS["urm" if "urm" in name else "linear_llama"])
 
 
-# ------------------------------------------------------------------------------------------ other
+# --- other ----------------------------------------------------------------------------------------
 # architectures
 
 
@@ -451,7 +451,7 @@ def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
     refused(folder, "experts")
 
 
-# ------------------------------------------------------------------------------------------ refused
+# --- refused --------------------------------------------------------------------------------------
 
 
 def refused(folder, *words: str, **options) -> str:
@@ -641,7 +641,7 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
     assert (folder / "remote_code_ran").exists()
 
 
-# ------------------------------------------------------------------------------------------ names
+# --- names ----------------------------------------------------------------------------------------
 # and the hub
 
 
