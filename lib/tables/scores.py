@@ -35,6 +35,8 @@ LOGPROBS = "-logprobs"  # ends the names of collections that notebook 09 makes
 # must agree too.
 OF_ALL = ("reply_mode", "bos", "closing")
 OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_template", "date")
+# Settings that tell one model from another.
+OF_WEIGHTS = ("revision", "head", "read_at")
 METADATA_KEY = b"reward_model_values"
 DIGEST_KEY = b"sha256"  # of metadata and columns
 
@@ -182,23 +184,41 @@ def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
-    """Return the score tables of a collection by nickname; InputError for none, a copy, or two
-    asked differently.
+    """Return the score tables of a collection by nickname.
+
+    InputError for none, for a model that would count twice, for a renamed table, and for two tables
+    that were asked differently.
     """
     if not collection.models:
         raise InputError(_without_scores(collection))
     tables = {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
-    for one, other in itertools.combinations(settings, 2):
-        if "model" in settings[one] and settings[one] == settings[other]:
-            raise InputError(
-                f"{one} and {other} in {collection.scores} are one table, counted twice; delete a "
-                "copy"
-            )
+    _refuse_copies(settings, collection.scores)
     refuse_differing(
         settings, f"delete one of them in {collection.scores} and score it again as the other was"
     )
     return tables
+
+
+def _refuse_copies(settings: dict[str, dict], folder: Path) -> None:
+    """Raise InputError if two tables of a folder hold one model, or a table has another's name."""
+    for one, other in itertools.combinations(settings, 2):
+        if "model" in settings[one] and settings[one] == settings[other]:
+            raise InputError(
+                f"{one} and {other} in {folder} are one table, counted twice; delete a copy"
+            )
+        weights = [tuple(settings[name].get(key) for key in OF_WEIGHTS) for name in (one, other)]
+        if weights[0] == weights[1] and weights[0][0]:
+            raise InputError(
+                f"{one} and {other} in {folder} are the same model ({weights[0][0]}), counted "
+                "twice; delete one of the tables"
+            )
+    for name, metadata in settings.items():
+        model = metadata.get("model", name)
+        if "/" not in model and model != name:  # a hub id has a nickname of its own
+            raise InputError(
+                f"{folder / name}.parquet holds the rewards of {model}; call it {model}.parquet"
+            )
 
 
 def _without_scores(collection: Collection) -> str:

@@ -130,6 +130,23 @@ def test_a_copy_of_a_table_is_no_second_model(score_table):
         scores.read_all(study)
 
 
+def test_weights_under_two_names_and_a_renamed_table_are_refused(score_table):
+    study = Collection("words")
+    for name in ("a", "b"):
+        about = {"model": name, "revision": "sha256:1", "head": f"label {name}"}
+        scores.write(score_table(), scores.path_of(study, name), about)
+    # two labels of one classifier are two models
+    assert list(scores.read_all(study)) == ["a", "b"]
+    about = {"model": "c", "revision": "sha256:1", "head": "label a"}
+    scores.write(score_table(), scores.path_of(study, "c"), about)
+    with refused("a and c in .*words are the same model .sha256:1., counted twice; delete one"):
+        scores.read_all(study)
+    scores.path_of(study, "a").unlink()
+    scores.path_of(study, "c").rename(scores.path_of(study, "d"))
+    with refused("d.parquet holds the rewards of c; call it c.parquet"):
+        scores.read_all(study)
+
+
 def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
     with refused("no scores in .*published-none.*make published"):
         scores.read_all(Collection("published-none"))
