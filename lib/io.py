@@ -27,6 +27,7 @@ from filelock import FileLock, Timeout
 
 from . import ROOT, InputError
 
+PLENTY = 1e9  # bytes; with more of them free, a disk is not full
 ABANDONED = 600.0  # seconds after which nobody writes a half file any more
 # environment variable: a file that lists what this process and its children write
 WRITTEN = "FILES_WRITTEN_TO"
@@ -273,11 +274,17 @@ def disk_full(what: str, place: Path, size: float | None = None) -> str:
     bytes, was not written.
     """
     there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(there).free
+    if free > max(2 * (size or 0), PLENTY):
+        return (
+            f"{what} was not written: the system gives no more space, though {free / 1e9:.0f} GB "
+            f"are free at {there}; look for a quota, for too many files (df -i), or for a full "
+            "folder of temporary files, and run the same command again"
+        )
     takes = f"it takes about {size / 1e6:.1f} MB, and " if size else ""
-    left = f"{takes}{shutil.disk_usage(there).free / 1e6:.1f} MB are left"
     return (
-        f"the disk is full, so {what} was not written: {left}; free some space and run the same "
-        "command again"
+        f"the disk is full, so {what} was not written: {takes}{free / 1e6:.1f} MB are left; free "
+        "some space and run the same command again"
     )
 
 

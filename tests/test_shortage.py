@@ -5,6 +5,7 @@ and what is left.
 import errno
 import re
 from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,12 +66,24 @@ def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys)
     assert "4000000000000000 bytes" in line or name != "torch"
 
 
+@pytest.fixture
+def little_space(monkeypatch) -> None:
+    monkeypatch.setattr(io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6))
+
+
 @pytest.mark.parametrize("name", DISK)
-def test_a_full_disk_is_one_line_with_what_is_left(name, monkeypatch, capsys):
+def test_a_full_disk_is_one_line_with_what_is_left(name, little_space, monkeypatch, capsys):
     line = told_by_main(DISK[name], monkeypatch, capsys)
     what = "what `reproduce` made" if name == "unnamed" else "figures/x.png"
     assert line.startswith(f"error: the disk is full, so {what} was not written: ")
     assert re.search(r": [\d.]+ MB are left; free some space and run the same command again$", line)
+
+
+def test_a_disk_with_room_is_not_called_full(monkeypatch, capsys):
+    monkeypatch.setattr(io.shutil, "disk_usage", lambda place: SimpleNamespace(free=76e9))
+    line = told_by_main(DISK["named"], monkeypatch, capsys)
+    assert line.startswith("error: figures/x.png was not written: the system gives no more space")
+    assert "76 GB are free" in line and "quota" in line and "is full" not in line
 
 
 def test_limits_of_the_shell_are_named(tmp_path, monkeypatch, capsys):
@@ -92,8 +105,8 @@ def test_a_better_line_and_other_errors_are_left_alone():
     assert io.describe_shortage(better, "score") is None
 
 
-def test_what_is_written_says_how_much_it_takes(tmp_path):
-    line = r"t.parquet was not written: it takes about 2\.5 MB, and [\d.]+ MB are left"
+def test_what_is_written_says_how_much_it_takes(tmp_path, little_space):
+    line = r"t.parquet was not written: it takes about 2\.5 MB, and 1\.5 MB are left"
     with (
         pytest.raises(InputError, match=line),
         replacing(tmp_path / "deep" / "t.parquet", size=2.5e6),

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from conftest import AWKWARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import InputError
+from lib import InputError, io
 from lib.io import lock, replacing
 from lib.tables import scores
 from lib.tables.collection import Collection
@@ -228,6 +229,7 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
         write(arrow, part, **options)
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
+    monkeypatch.setattr(io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6))
     with refused(
         r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and "
         r"[\d.]+ MB are"
