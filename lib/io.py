@@ -329,7 +329,7 @@ UP = "\x1b[A"  # to the line of the progress bar above
 
 class Visible:
     """A stream that writes `visible` texts to another one. bars: progress bars may move in their
-    lines and between.
+    lines and between. A character that the other stream's encoding lacks is written as an escape.
 
     If nobody reads it, because it is closed or behind `| head`, the work goes on and the texts are
     dropped.
@@ -340,8 +340,10 @@ class Visible:
 
     def write(self, text: str) -> int:
         parts = text.split(UP) if self.bars else [text]
+        shown = UP.join(visible(part, LINES + "\r" * self.bars) for part in parts)
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"  # ascii or cp1252 in a pipe
         with self._read():
-            self.stream.write(UP.join(visible(part, LINES + "\r" * self.bars) for part in parts))
+            self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def flush(self) -> None:

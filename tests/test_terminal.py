@@ -59,6 +59,13 @@ def test_what_nobody_reads_does_not_end_the_work():
             print("war", file=stream, flush=True)
 
 
+def test_characters_that_an_encoding_lacks_are_escaped():
+    for encoding, expected in {"ascii": r"caf\xe9 \u7231", "cp1252": r"café \u7231"}.items():
+        out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        print("café 爱", file=Visible(out), flush=True)
+        assert out.buffer.getvalue().decode(encoding).strip() == expected
+
+
 @pytest.mark.parametrize(
     "error", [InputError(HOSTILE), OSError(HOSTILE), RuntimeError(HOSTILE), KeyError(HOSTILE)]
 )
