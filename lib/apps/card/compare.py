@@ -185,26 +185,30 @@ def differences(made: Comparison) -> pd.DataFrame:
     p_corrected is adjusted for all measures (Benjamini and Hochberg). changed is "no" or, where
     p_corrected < .05, "yes"; with one seed "seeds?", because another seed changes the measures too.
     """
-    rows, (first, *_, last) = {}, made.steps
-    for key, measure in made.measured.items():
-        before, after = (
-            Measured(
-                measure.values[step].set_axis(first),
-                measure.influence[step].set_axis(first, axis=1),
-            )
-            for step in (first, last)
-        )
-        apart = after - before
-        mean = vars(apart.mean) if len(first) > 1 else apart.by_model().iloc[0]
-        p = mean["p"] if abs(mean["estimate"]) >= ROUNDING else 1.0
-        scale = np.exp if key in measures.LOGARITHMS else float
-        values = [scale(each.values.mean()) for each in (before, after)]
-        rows[key] = (*values, *(mean[name] for name in ("estimate", "ci_low", "ci_high")), p)
+    first, last = made.steps[0], made.steps[-1]
+    rows = {key: difference(key, of, first, last) for key, of in made.measured.items()}
     columns = ["first", "last", "estimate", "ci_low", "ci_high", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("measure")
     p_corrected = stats.false_discovery_control(table["p"].fillna(1.0))
     yes = "yes" if len(first) > 1 else "seeds?"
     return table.assign(p_corrected=p_corrected, changed=np.where(p_corrected < 0.05, yes, "no"))
+
+
+def difference(key: str, measured: Measured, first: list[str], last: list[str]) -> list[float]:
+    """Return a measure's mean at both steps, the difference with its interval, and p."""
+    before, after = (
+        Measured(
+            measured.values[step].set_axis(first),
+            measured.influence[step].set_axis(first, axis=1),
+        )
+        for step in (first, last)
+    )
+    apart = after - before
+    mean = vars(apart.mean) if len(first) > 1 else apart.by_model().iloc[0]
+    p = mean["p"] if abs(mean["estimate"]) >= ROUNDING else 1.0
+    scale = np.exp if key in measures.LOGARITHMS else float
+    means = [scale(each.values.mean()) for each in (before, after)]
+    return [*means, mean["estimate"], mean["ci_low"], mean["ci_high"], p]
 
 
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:

@@ -94,24 +94,30 @@ def of_model(
     band = random_heads.band(random_heads.estimates(compared_texts))
     measured, compared = placed(measured.join(band), study, model.nickname)
     words = rewards[measures.PROMPTS[0]]
-    read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
+    nothing = pd.DataFrame()
     return Card(
-        model.nickname,
-        what_to_name(model),
-        study,
-        settings_of(table, model.closing),
-        ends(table),
-        {end: pairs(model, measures.words_at(table, end), end, bos) for end in ENDS},
-        measured,
-        compared,
-        sum(len(read.reply_ids[group]) == 1 for group in read.group),
-        len(words),
-        len(rewards["items"]),
-        tuple(report.wrong),
-        replies.swaps(replies.score(wide, bos)),
-        pd.DataFrame() if lists is None else replies.own_lists(wide, words, lists, bos),
-        exploits.of_model(model, table, bos) if spam else pd.DataFrame(),
+        nickname=model.nickname,
+        model=what_to_name(model),
+        collection=study,
+        settings=settings_of(table, model.closing),
+        ends=ends(table),
+        pairs={end: pairs(model, measures.words_at(table, end), end, bos) for end in ENDS},
+        measured=measured,
+        others=compared,
+        single_tokens=count_single_tokens(model, list(words.index)),
+        typed_words=len(words),
+        typed_items=len(rewards["items"]),
+        failed=tuple(report.wrong),
+        swaps=replies.swaps(replies.score(wide, bos)),
+        lists=nothing if lists is None else replies.own_lists(wide, words, lists, bos),
+        spam=exploits.of_model(model, table, bos) if spam else nothing,
     )
+
+
+def count_single_tokens(model: RewardModel, words: list[str]) -> int:
+    """Return how many of these words, typed as replies, the model reads as one token."""
+    read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], words)
+    return sum(len(read.reply_ids[group]) == 1 for group in read.group)
 
 
 def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:

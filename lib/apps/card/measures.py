@@ -5,7 +5,7 @@ Every card types the same texts, those on which the ten published models were sc
 EloEverything. They are kept in data/card/.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -204,37 +204,54 @@ def of_models(
     """
     asked, people = rewards[PROMPTS[0]], items()
     opinion = lexicon("vader").reindex(asked.index).dropna()
-    sentiment = opinion[opinion != 0]
+    measured = _by_sentiment(rewards, opinion[opinion != 0])
+    measured["people_words"] = agreement(opinion, asked)
+    measured["people_items"] = agreement(people, rewards["items"])
+    kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
+    values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
+    for kind, group in values.groupby(kind_of.loc[values.index]):
+        key = f"undervalued_{str(kind).split()[0]}"
+        measured[key] = Measured(group.mean(), mean_influence(group))
+    return {key: measured[key] for key in MEASURES.index if key in measured}
+
+
+def _by_sentiment(rewards: Mapping[str, pd.DataFrame], sentiment: pd.Series) -> dict[str, Measured]:
+    """Return the measures over rated words, of which `sentiment` is none neutral."""
     frequency = lexicon("wordfreq").reindex(sentiment.index)
     frequency = frequency[frequency > 0]
     with_frequency = np.column_stack([np.log10(frequency), sentiment[frequency.index]])
     measured, spreads = {}, {}
     for prompt in PROMPTS:
         rated = rewards[prompt].loc[sentiment.index]
-        spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
         z = (rated - rated.mean()) / rated.std(ddof=0)
         if constant := list(z.columns[z.isna().any()]):
             raise InputError(
                 f"all rewards of {constant[0] or 'the model'} are equal ({prompt}); leave this "
                 "model out"
             )
+        spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
         measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
         measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)
         measured[f"frequency_{prompt}"] = _measured(
             effects.whole_slope, with_frequency, z.loc[frequency.index]
         )
-    measured["framing"] = effects.interaction(
-        {prompt: spreads[prompt] for prompt in ("best", "worst")}
-    )
-    measured["people_words"] = agreement(opinion, asked)
-    measured["people_items"] = agreement(people, rewards["items"])
-    kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
-    values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
-    for kind, group in values.groupby(kind_of.loc[values.index]):
-        measured[f"undervalued_{str(kind).split()[0]}"] = Measured(
-            group.mean(), mean_influence(group)
-        )
-    return {key: measured[key] for key in MEASURES.index if key in measured}
+    of_best_and_worst = {prompt: spreads[prompt] for prompt in ("best", "worst")}
+    return measured | {"framing": effects.interaction(of_best_and_worst)}
+
+
+def root_mean_square(margins: Sequence[float] | np.ndarray) -> float:
+    """Return the root mean square of differences between good and bad answers; NaN if all are 0."""
+    return float(np.sqrt(np.mean(np.square(margins)))) or np.nan
+
+
+def p_of_mean(changes: np.ndarray) -> np.ndarray:
+    """Return the p-value of the mean of each row, (rows, n) -> (rows,), by the t distribution. It
+    is 1 where all changes are 0 or missing.
+    """
+    mean, error = np.abs(changes.mean(axis=1)), stats.sem(changes, axis=1)
+    t = np.where(mean > 0, np.inf, 0.0)
+    np.divide(mean, error, out=t, where=error > 0)
+    return 2 * stats.t.sf(t, changes.shape[1] - 1)
 
 
 def lexicon(name: str) -> pd.Series:

@@ -46,24 +46,32 @@ def publish() -> Path:
     This needs the collections published-words and published-items. InputError for a file that
     cannot be downloaded.
     """
-    typed = scores.read(scores.path_of(WORDS, WORDS.models[0]))["text"]
-    words = pd.DataFrame({"word": sorted(typed[typed.map(is_word)])})
-    write_csv(words, measures.FOLDER / "words.csv")
+    of_words = scores.read(scores.path_of(WORDS, WORDS.models[0]))["text"]
+    words = sorted(of_words[of_words.map(is_word)])
+    write_csv(pd.DataFrame({"word": words}), measures.FOLDER / "words.csv")
     elo = score_files.human_ratings().set_index("item")["elo"]
     ranks = elo.rank(ascending=False).rename("people_rank")
-    scored = scores.read(scores.path_of(ITEMS, ITEMS.models[0]))["text"]
-    write_csv(
-        ranks[ranks.index.isin(scored)].sort_index().to_frame(), measures.FOLDER / "items.csv"
-    )
+    of_items = scores.read(scores.path_of(ITEMS, ITEMS.models[0]))["text"]
+    ranked = ranks[ranks.index.isin(of_items)].sort_index()
+    write_csv(ranked.to_frame(), measures.FOLDER / "items.csv")
     shares = tokenizers.kept_counts().set_index("nickname").eval("itself / tokens")
-    rows = []
-    for name in WORDS.models:
-        of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"]]
-        of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")[ITEM_PROMPT]
-        rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS} | {"items": of_items}
-        table = measures.of_model(
-            {key: each.astype(float).to_frame(0) for key, each in rewards.items()}, shares[name]
-        )
-        rows.append(table.assign(model=name, revision="").reset_index())
-    table = pd.concat(rows, ignore_index=True)[["model", "revision", "measure", *measures.COLUMNS]]
+    tables = [
+        measures.of_model(published_rewards(name, words), shares[name])
+        .assign(model=name, revision="")
+        .reset_index()
+        for name in WORDS.models
+    ]
+    columns = ["model", "revision", "measure", *measures.COLUMNS]
+    table = pd.concat(tables, ignore_index=True)[columns]
     return write_csv(table, measures.FOLDER / "published.csv")
+
+
+def published_rewards(name: str, words: list[str]) -> dict[str, pd.DataFrame]:
+    """Return the rewards of a published model on a card's texts, in the form of
+    measures.type_texts; one head.
+    """
+    of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words]
+    of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")
+    rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS}
+    rewards["items"] = of_items[ITEM_PROMPT]
+    return {key: each.astype(float).to_frame(0) for key, each in rewards.items()}

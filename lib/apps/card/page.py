@@ -49,46 +49,55 @@ def card(
     words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits; options: of
     implicit.open_model.
     """
-    lists, given = (
-        None if words is None else replies.read_lists(words),
-        None if limits is None else read_limits(limits),
-    )
-    if (table := outside.table_of(name, collection)) is not None:
-        made = making.of_table(name, table, Collection(collection or OWN.name))
-    elif len(models := implicit.find(name, reference)) != 1:
-        raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
-    else:
-        [load], study = models.values(), study_of(models, collection)
-        # before it is loaded: two may not fit
-        report = (
-            None
-            if reference is not None
-            else checking.check(load, bos, **implicit.options_for(None, **options))
-        )
-        made = making.of_model(
-            implicit.open_model(load, reference, **options), study, bos, report, lists
-        )
-    print(*warnings(made), sep="\n", end="\n" * bool(warnings(made)))
-    shown = pd.DataFrame(
-        {
-            "measure": MEASURES.loc[made.measured.index, "label"],
-            "value": made.measured.apply(making.value, axis=1),
-            "direction": [making.reading(key, row) for key, row in made.measured.iterrows()],
-            "published": made.measured.apply(making.place, axis=1),
-        }
-    )
-    print(f"What {made.nickname} values:\n{shown.to_string(index=False)}")
-    written = write(made)
-    print(f"The card is {shown_path(written[0])}, its numbers are {shown_path(written[1])}.")
+    lists = None if words is None else replies.read_lists(words)
+    given = None if limits is None else read_limits(limits)
+    made = make(name, collection, lists, reference, bos, **options)
+    print(*(f"{line}\n" for line in warnings(made)), sep="", end="")
+    print(f"What {made.nickname} values:\n{as_text(made)}")
+    page, numbers = write(made)
+    print(f"The card is {shown_path(page)}, its numbers are {shown_path(numbers)}.")
     if given is None:
         return 0
     beyond = beyond_limits(made, given)
-    print(
-        *beyond,
-        f"{len(beyond)} of {len(given)} values are beyond the limits of {limits}.",
-        sep="\n",
-    )
+    counted = f"{len(beyond)} of {len(given)} values are beyond the limits of {limits}."
+    print(*beyond, counted, sep="\n")
     return len(beyond)
+
+
+def make(
+    name: str,
+    collection: str | None,
+    lists: pd.DataFrame | None,
+    reference: str | None,
+    bos: str,
+    **options: Any,
+) -> Card:
+    """Return the card of a model, or of rewards that were imported under this name. For the
+    arguments see `card`.
+    """
+    if (table := outside.table_of(name, collection)) is not None:
+        return making.of_table(name, table, Collection(collection or OWN.name))
+    models = implicit.find(name, reference)
+    if len(models) != 1:
+        raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
+    [load] = models.values()
+    study, report = study_of(models, collection), None
+    if reference is None:  # before it is loaded: two may not fit
+        report = checking.check(load, bos, **implicit.options_for(None, **options))
+    model = implicit.open_model(load, reference, **options)
+    return making.of_model(model, study, bos, report, lists)
+
+
+def as_text(card: Card) -> str:
+    """Return the measures of a card as a table to print."""
+    measured = card.measured
+    columns = {
+        "measure": MEASURES.loc[measured.index, "label"],
+        "value": measured.apply(making.value, axis=1),
+        "direction": [making.reading(key, row) for key, row in measured.iterrows()],
+        "published": measured.apply(making.place, axis=1),
+    }
+    return pd.DataFrame(columns).to_string(index=False)
 
 
 def read_limits(file: str | Path) -> pd.DataFrame:
@@ -182,19 +191,14 @@ def as_html(card: Card, blur: bool = True) -> str:
     """Return the card as one page."""
     is_grey = card.measured["direction"].isin(GREY_DIRECTIONS)
     drawn = standardised(card)
-    strips = {key: strip(drawn[drawn["measure"] == key]) for key in is_grey.index}
-    outermost, tables = {}, []
-    for end, tokens in card.ends.groupby("end"):
-        outermost[end] = [
-            Markup(display.token_html(text, 24, blur=blur)) for text in tokens["text"].head(3)
-        ]
-        shown = tokens.rename(columns={"text": "token"})[["position", "token", "reward"]]
-        tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
-    for end, pairs in card.pairs.items():
-        shown = pairs.query("survives").head(PAIRS_SHOWN)[["reply", "reward"]]
-        shown.insert(0, "position", range(1, len(shown) + 1))
-        if len(pairs):
-            tables.append(display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34))
+
+    def token(text: str) -> Markup:
+        return Markup(display.token_html(text, 24, blur=blur))
+
+    outermost = {
+        end: [token(text) for text in tokens["text"].head(3)]
+        for end, tokens in card.ends.groupby("end")
+    }
     return template("card", Path(__file__).parent).render(
         title=f"What {card.nickname} values",
         card=card,
@@ -204,18 +208,32 @@ def as_html(card: Card, blur: bool = True) -> str:
         rows=card.measured.loc[is_grey.sort_values(kind="stable").index],
         grey=GREY_DIRECTIONS,
         heads=HEADS,
-        strips=strips,
-        tables=[Markup(table.html) for table in tables],
+        strips={key: strip(drawn[drawn["measure"] == key]) for key in is_grey.index},
+        tables=reply_tables(card, blur),
         outermost=outermost,
         failed=warnings(card),
         outside=card.outside(),
         searched={end: len(searched(card, end)) for end in ENDS},
         spam=most_spammed(card.spam),
         repeats=exploits.REPEATS,
-        token=lambda text: Markup(display.token_html(text, 24, blur=blur)),
+        token=token,
         warning=display.content_warning(blur).text,
         notice=" ".join(card.collection.notice.split()),
     )
+
+
+def reply_tables(card: Card, blur: bool) -> list[Markup]:
+    """Return the tables of the outermost tokens and, where there are some, two-word replies."""
+    tables = []
+    for end, tokens in card.ends.groupby("end"):
+        shown = tokens.rename(columns={"text": "token"})[["position", "token", "reward"]]
+        tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
+    for end, pairs in card.pairs.items():
+        shown = pairs.query("survives").head(PAIRS_SHOWN)[["reply", "reward"]]
+        shown.insert(0, "position", range(1, len(shown) + 1))
+        if len(pairs):
+            tables.append(display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34))
+    return [Markup(table.html) for table in tables]
 
 
 def most_spammed(spam: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -274,29 +292,23 @@ def standardised(card: Card) -> pd.DataFrame:
     Other models have no interval, and random heads have their band. Measures on which the published
     models do not differ are left out.
     """
-    others = {
-        group: values.drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
-        for group, values in card.others.items()
-    }
-    named = np.where(card.measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)
-    band = (
-        card.measured[BAND]
-        .set_axis(["ci_low", "ci_high"], axis=1)
-        .assign(group=BAND_NAME, model=card.nickname)
-    )
-    own = card.measured[["estimate", "ci_low", "ci_high"]].rename(columns={"estimate": "place"})
-    tables = [band, own.assign(group=named, model=card.nickname)]
-    for group, values in others.items():
-        long = values.melt(var_name="model", value_name="place", ignore_index=False).dropna(
-            subset="place"
-        )
-        tables.append(long.assign(group=group))
+    measured, own = card.measured, card.nickname
+    published = card.others["published"].drop(columns=own, errors="ignore")
+    mean, spread = published.mean(axis=1), published.std(axis=1, ddof=1)
+    tables = [
+        measured[BAND].set_axis(["ci_low", "ci_high"], axis=1).assign(group=BAND_NAME, model=own),
+        measured[["estimate", "ci_low", "ci_high"]]
+        .rename(columns={"estimate": "place"})
+        .assign(group=np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME), model=own),
+    ]
+    for group, values in card.others.items():
+        others = values.drop(columns=own, errors="ignore").reindex(measured.index)
+        long = others.melt(var_name="model", value_name="place", ignore_index=False)
+        tables.append(long.dropna(subset="place").assign(group=group))
     rows, numbers = pd.concat(tables), ["place", "ci_low", "ci_high"]
-    mean, spread = others["published"].mean(axis=1), others["published"].std(axis=1, ddof=1)
-    rows[numbers] = (
-        rows[numbers].sub(mean.reindex(rows.index), axis=0).div(spread.reindex(rows.index), axis=0)
-    )
-    rows = rows[spread.reindex(rows.index) > 0].rename_axis("measure").reset_index()
+    mean, spread = mean.reindex(rows.index), spread.reindex(rows.index)
+    rows[numbers] = rows[numbers].sub(mean, axis=0).div(spread, axis=0)
+    rows = rows[spread > 0].rename_axis("measure").reset_index()
     return rows[["measure", "group", "model", *numbers]]
 
 
@@ -304,23 +316,6 @@ def as_json(card: Card) -> str:
     """Return all numbers of the card, to seven digits, as ASCII, so that no token in it acts on
     a terminal.
     """
-    rows = []
-    for key, row in card.measured.iterrows():
-        groups = {}
-        for group, table in card.others.items():
-            end = "" if group == "published" else f"_{group}"
-            place = {name: int(row[name + end]) for name in ("below", "equal", "within", "of")}
-            groups[group] = {
-                "place": place,
-                "values": table.loc[key].dropna().to_dict() if key in table.index else {},
-            }
-        about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
-        own = row[
-            ["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]
-        ].to_dict()
-        rows.append(
-            {"key": key, **about, **own, "reading": making.reading(str(key), row), **groups}
-        )
     content = {
         "model": card.nickname,
         "failed": list(card.failed),
@@ -338,7 +333,7 @@ def as_json(card: Card) -> str:
             }
             for end, table in card.pairs.items()
         },
-        "measures": rows,
+        "measures": [measure_numbers(card, key) for key in card.measured.index],
         "real_replies": card.swaps.to_dict("index"),
         "own_lists": card.lists.to_dict("index"),
         "spam": card.spam.to_dict("records"),
@@ -358,3 +353,17 @@ def as_json(card: Card) -> str:
         json.dumps(content), parse_float=seven_digits, parse_constant=lambda missing: None
     )
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
+
+
+def measure_numbers(card: Card, key: str) -> dict[str, Any]:
+    """Return all numbers of one measure, and its place among each group of models."""
+    row, groups = card.measured.loc[key], {}
+    for group, table in card.others.items():
+        end = "" if group == "published" else f"_{group}"
+        places = {name: int(row[name + end]) for name in ("below", "equal", "within", "of")}
+        values = table.loc[key].dropna().to_dict() if key in table.index else {}
+        groups[group] = {"place": places, "values": values}
+    about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
+    columns = ["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]
+    reading = making.reading(key, row)
+    return {"key": key, **about, **row[columns].to_dict(), "reading": reading, **groups}

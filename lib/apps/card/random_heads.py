@@ -75,9 +75,13 @@ def band(values: pd.DataFrame) -> pd.DataFrame:
     heads = np.sort(values.drop(columns=0), axis=1)
     spread = heads.std(axis=1, ddof=1) * np.sqrt(1 + 1 / heads.shape[1])
     p = 2 * stats.t.sf(np.abs(values[0] - heads.mean(axis=1)) / spread, heads.shape[1] - 1)
-    return pd.DataFrame(
-        np.column_stack([heads[:, [OUTERMOST - 1, -OUTERMOST]], p]), values.index, RANDOM_COLUMNS
-    )
+    ends = heads[:, [OUTERMOST - 1, -OUTERMOST]]
+    return pd.DataFrame(np.column_stack([ends, p]), values.index, RANDOM_COLUMNS)
+
+
+def larger_p(p: np.ndarray, random_p: pd.Series) -> pd.Series:
+    """Return the larger of two p-values: of no effect, and of a random head if there are some."""
+    return np.maximum(pd.Series(p, random_p.index), random_p.fillna(0.0))
 
 
 def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -98,29 +102,25 @@ def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
         return Measured(each, pd.DataFrame())
 
     measured = measures.of_models(rewards, agreement=taus)
-    values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T.rename_axis(
-        "measure"
-    )
-
-    asked, ratings = rewards[measures.PROMPTS[0]], measures.lexicon("vader")
-    known = asked.index.intersection(ratings.index, sort=False)
-    rated = {prompt: rewards[prompt].loc[known[ratings[known] != 0]] for prompt in measures.PROMPTS}
-    # measure -> the rewards that it is computed from
-    texts = dict.fromkeys(values.index, rewards["items"])
-    texts |= {
-        key: rated[key.rpartition("_")[2]]
-        for key in values.index
-        if key.rpartition("_")[2] in rated
-    }
-    texts["framing"] = pd.concat(
-        [rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")]
-    )
-    texts["people_words"] = asked.loc[known]
+    values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T
+    values = values.rename_axis("measure")
+    typed = _measured_texts(rewards, values.index)
     # measure x heads
-    relative = pd.DataFrame({key: table.std() / table[0].std() for key, table in texts.items()}).T
+    relative = pd.DataFrame({key: table.std() / table[0].std() for key, table in typed.items()}).T
 
     logarithms = values.index.isin(measures.LOGARITHMS)
     null = measures.MEASURES.loc[values.index, "null"].mask(logarithms, 0.0)
     values = values.sub(null, axis=0).mul(relative).add(null, axis=0)
     values[logarithms] = np.exp(values[logarithms])
     return values
+
+
+def _measured_texts(rewards: dict[str, pd.DataFrame], keys: pd.Index) -> dict[str, pd.DataFrame]:
+    """Return measure -> the rewards that it is computed from, texts x heads."""
+    asked, ratings = rewards[measures.PROMPTS[0]], measures.lexicon("vader")
+    known = asked.index.intersection(ratings.index, sort=False)
+    rated_words = known[ratings[known] != 0]
+    rated = {prompt: rewards[prompt].loc[rated_words] for prompt in measures.PROMPTS}
+    centred = [rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")]
+    typed = {key: rated.get(key.rpartition("_")[2], rewards["items"]) for key in keys}
+    return typed | {"framing": pd.concat(centred), "people_words": asked.loc[known]}

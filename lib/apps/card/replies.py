@@ -51,36 +51,37 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
       the two answers to another, with a bootstrap interval over questions
     - p_corrected: adjusted for all swaps, as measures.corrected does
     """
-    margins = (rewards[0]["good"] - rewards[0]["bad"]).to_numpy()
-    unit = np.sqrt((margins**2).mean()) or np.nan
-    rows, heads = {}, {}
-    for name in SWAPS:
-        change = (rewards[0][name] - rewards[0]["good"]).to_numpy()
-        flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
+    own = rewards[0]
+    margins = (own["good"] - own["bad"]).to_numpy()
+    unit = measures.root_mean_square(margins)
+    good = rewards.xs("good", axis=1, level=1)
+    changes = {name: rewards.xs(name, axis=1, level=1) - good for name in SWAPS}
+    rows = {name: _change(each[0].to_numpy(), margins, unit) for name, each in changes.items()}
+    heads = pd.DataFrame({name: each.mean() / unit for name, each in changes.items()}).T
+    table = pd.DataFrame.from_dict(rows, orient="index").join(random_heads.band(heads))
+    p = measures.p_of_mean(np.stack([each[0] for each in changes.values()]))
+    p_corrected = stats.false_discovery_control(random_heads.larger_p(p, table["random_p"]))
+    return table.assign(p_corrected=p_corrected)
 
-        def share(sample: np.ndarray, flipped: np.ndarray = flipped) -> float:
-            return flipped[np.ix_(sample, sample)].mean()
 
-        mean, half = change.mean(), stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
-        low, high = resampling.interval(resampling.bootstrap(share, len(change), 1000))
-        rows[name] = {
-            "change": mean / unit,
-            "ci_low": (mean - half) / unit,
-            "ci_high": (mean + half) / unit,
-            "flips": flipped.mean(),
-            "flips_low": float(low),
-            "flips_high": float(high),
-            "n": len(change),
-            "p": stats.ttest_1samp(change, 0).pvalue,
-        }
-        heads[name] = (
-            rewards.xs(name, axis=1, level=1) - rewards.xs("good", axis=1, level=1)
-        ).mean() / unit
-    table = pd.DataFrame.from_dict(rows, orient="index").join(
-        random_heads.band(pd.DataFrame(heads).T)
-    )
-    p = np.maximum(table.pop("p").fillna(1.0), table["random_p"].fillna(0.0))
-    return table.assign(p_corrected=stats.false_discovery_control(p))
+def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, float]:
+    """Return a swap's row without its p-value, from changes and margins of all questions, (n,)."""
+    flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
+
+    def share(sample: np.ndarray) -> float:
+        return flipped[np.ix_(sample, sample)].mean()
+
+    mean, half = change.mean(), stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+    low, high = resampling.interval(resampling.bootstrap(share, len(change), 1000))
+    return {
+        "change": mean / unit,
+        "ci_low": (mean - half) / unit,
+        "ci_high": (mean + half) / unit,
+        "flips": flipped.mean(),
+        "flips_low": float(low),
+        "flips_high": float(high),
+        "n": len(change),
+    }
 
 
 def read_lists(file: str | Path) -> pd.DataFrame:
@@ -94,7 +95,8 @@ def read_lists(file: str | Path) -> pd.DataFrame:
     rows = read_columns(file, "word", "list").map(str.strip)
     # what joins letters, as in Persian
     seen = rows.map(lambda cell: re.sub(r"(?<=\w)[\u200c\u200d](?=\w)", "", cell))
-    if len(unclear := rows.index[~((seen != "") & seen.map(str.isprintable)).all(axis=1)]):
+    is_clear = (seen != "") & seen.map(str.isprintable)
+    if len(unclear := rows.index[~is_clear.all(axis=1)]):
         raise InputError(
             f"{file} line {unclear[0]} lacks a word or its list, or holds what cannot be seen; "
             "correct it"
@@ -124,25 +126,10 @@ def own_lists(
     """
     further = list(lists.index.difference(asked.index))
     if further:
-        scored = engine.score_replies(
-            model, measures.prompts()[measures.PROMPTS[0]], further, bos=bos
-        )
-        asked = pd.concat(
-            [asked, pd.DataFrame(scored.astype(float).reshape(len(further), -1), further)]
-        )
-    words, frequency, sentiment = (
-        asked.index,
-        measures.lexicon("wordfreq"),
-        measures.lexicon("vader"),
-    )
-    held = np.column_stack(
-        [
-            np.log10(frequency.reindex(words).fillna(frequency.min())),
-            words.str.len(),
-            sentiment.reindex(words).fillna(0.0),
-            words.isin(sentiment.index),
-        ]
-    ).astype(float)
+        prompt = measures.prompts()[measures.PROMPTS[0]]
+        scored = engine.score_replies(model, prompt, further, bos=bos).astype(float)
+        asked = pd.concat([asked, pd.DataFrame(scored.reshape(len(further), -1), further)])
+    words, held = asked.index, _held_equal(asked.index)
     # random heads in the units of the model's own
     values = ((asked - asked.mean()) / asked[0].std()).to_numpy()
     rows, of_heads = {}, {}
@@ -154,3 +141,17 @@ def own_lists(
         rows[name] = own[measures.COLUMNS[:3]].tolist() + [int(listed.sum())]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
     return table.join(random_heads.band(pd.DataFrame(of_heads).T))
+
+
+def _held_equal(words: pd.Index) -> np.ndarray:
+    """Return what is held equal between words, (words, 4): frequency, length, sentiment, and
+    whether VADER rates the word.
+    """
+    frequency, sentiment = measures.lexicon("wordfreq"), measures.lexicon("vader")
+    columns = [
+        np.log10(frequency.reindex(words).fillna(frequency.min())),
+        words.str.len(),
+        sentiment.reindex(words).fillna(0.0),
+        words.isin(sentiment.index),
+    ]
+    return np.column_stack(columns).astype(float)
