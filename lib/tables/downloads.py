@@ -19,7 +19,9 @@ from .. import DATA, ROOT, InputError
 from ..io import replacing
 
 MIRROR = "DATA_MIRROR"
-SECONDS = 20  # how long GitHub may stay silent before we say that it cannot be reached
+# Seconds for a connection to each of GitHub's four addresses, and for silence after it. Without a
+# network, a reader waits ten seconds.
+SECONDS = (2.5, 20)
 
 
 class Unreachable(InputError):
