@@ -205,6 +205,11 @@ def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple
         problem = "opens another turn after the reply; give another one"
     elif not before.endswith((prompt + header, prompt.strip() + header)):
         problem = f"drops or alters the prompt {prompt!r}; word it otherwise"
+    elif any("\ud800" <= character <= "\udfff" for character in before + after):
+        problem = (
+            "writes half of a surrogate pair, which is no character; correct it, or give another "
+            "one (template=)"
+        )
     if problem:
         raise InputError(f"the chat template of {tokenizer.name_or_path} {problem}")
     return before, after, header

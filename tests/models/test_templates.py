@@ -14,6 +14,7 @@ import tiny
 from conftest import refusal_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.models import conversations, templates
@@ -235,3 +236,12 @@ def test_no_template_is_a_traceback(template):
         assert isinstance(render(template or "x"), str)
     except InputError as error:
         assert "\n" not in str(error)
+
+
+def test_half_of_a_surrogate_pair_is_one_line(tmp_path):
+    half = "{{- '\ud800' }}" + tiny.TEMPLATES["llama3"]
+    folder = tiny.make_checkpoint(tmp_path, "linear_llama")
+    saved = AutoTokenizer.from_pretrained(folder)
+    saved.chat_template = half
+    with pytest.raises(InputError, match="writes half of a surrogate pair.*template="):
+        conversations.open_conversation(saved, "Why?")
