@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from . import InputError
-from .models import reward_models
+from .apps.opening import open_model
 from .models.reward_models import Options, RewardModel
 from .scoring import reply_files
 from .scoring.engine import score_vocabulary
@@ -69,22 +69,20 @@ def load(
         )
     return Model(
         **vars(
-            reward_models.load(
+            open_model(
                 name,
-                Options(
-                    device,
-                    dtype,
-                    attention,
-                    head,
-                    read_at,
-                    closing,
-                    label,
-                    template,
-                    revision,
-                    stream,
-                    tokenizer,
-                    base,
-                ),
+                device=device,
+                dtype=dtype,
+                attention=attention,
+                head=head,
+                read_at=read_at,
+                closing=closing,
+                label=label,
+                template=template,
+                revision=revision,
+                stream=stream,
+                tokenizer=tokenizer,
+                base=base,
             )
         )
     )

@@ -58,7 +58,7 @@ LOADING = (
         "apply_chat_template(tokenize=True)",
     ),
     *(
-        argument(f"--{option}", help="see lib.models.reward_models.load")
+        argument(f"--{option}", help="see lib.models.reward_models.Options")
         for option in (
             "dtype",
             "attention",
@@ -128,15 +128,16 @@ def score(
     `<collection>-sample-<tokens>`.
 
     replies: a file with your own conversations, which are scored instead of the vocabulary; out:
-    where their rewards go. options: of implicit.open_model.
+    where their rewards go. options: of apps.opening.open_model.
     """
     from .io import shown_path
-    from .scoring import engine, implicit, reply_files
+    from .scoring import engine, reply_files
     from .show.terminal import score_lines
     from .tables import registry, scores
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
+    opening = import_module(".apps.opening", __package__)
     own, is_ids = replies is not None, reply_mode == "ids"
     of_all = {"prompts": prompts, "collection": collection, "tokens": tokens, "reply-mode": is_ids}
     changed = of_all if own else {"out": out}
@@ -146,11 +147,11 @@ def score(
             f"{unused[0]} out"
         )
     if own:
-        model = implicit.open_model(name, reference, **options)
+        model = opening.open_model(name, reference, **options)
         count, written = reply_files.score_file(model, Path(replies), out, bos)
         return print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
     texts = read_prompts(prompts)
-    models = implicit.find(name, reference)
+    models = opening.find(name, reference)
     if len(models) != 1:
         raise InputError(
             f"'{name}' names {len(models)} reward models; score one, or run: make reproduce "
@@ -161,7 +162,7 @@ def score(
     path = scores.path_of(
         study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname
     )
-    model = implicit.open_model(load, reference, **options)
+    model = opening.open_model(load, reference, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
     print(
@@ -356,7 +357,7 @@ COMMANDS = {
             ),
             argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
             *(
-                argument(f"--{option}", help="see lib.models.reward_models.load")
+                argument(f"--{option}", help="see lib.models.reward_models.Options")
                 for option in ("dtype", "device")
             ),
         ),

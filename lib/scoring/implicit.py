@@ -7,20 +7,19 @@ model does.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .. import InputError
-from ..models import conversations, language_models, reward_models, shared_prefix
+from ..models import conversations, language_models, shared_prefix
 from ..models.conversations import Inputs
 from ..models.files import refusing
 from ..models.hardware import one_thread
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
-from ..tables import registry
 from .agreement import CANNOT_SHARE
 from .stages import Scorer
 
@@ -165,41 +164,6 @@ def load(
     )
     _refuse_unknown_logits(model)
     return model
-
-
-def open_model(name: str, reference: str | None = None, **options: Any) -> RewardModel:
-    """Return the reward model of that name, or with a reference the implicit one. options: see
-    `options_for`.
-    """
-    given = options_for(reference, **options)
-    return load(name, reference, **given) if reference else reward_models.load(name, **given)
-
-
-def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
-    """Return the options that are not None: of `load` with a reference, else of reward_models.load.
-
-    InputError for an option that only the other function has.
-    """
-    given = {option: value for option, value in options.items() if value is not None}
-    of_implicit = {"beta", "end", "device", "dtype", "attention"}
-    if unused := sorted(set(given) - of_implicit if reference else set(given) & {"beta", "end"}):
-        which = "not for" if reference else "only for"
-        raise InputError(
-            f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, which REFERENCE=model "
-            "asks for"
-        )
-    return given
-
-
-def find(name: str, reference: str | None = None) -> dict[str, str]:
-    """Return what a name stands for, nickname -> what to load: one model, or with MODELS=paper
-    several.
-    """
-    return (
-        {language_models.find(name)["nickname"]: name}
-        if reference
-        else registry.find_models([name])
-    )
 
 
 @torch.inference_mode()

@@ -18,8 +18,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import ROOT, io
+from lib.apps.opening import open_model
 from lib.models import checkpoints, reward_models
-from lib.scoring import engine, implicit
+from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好"]
@@ -478,7 +479,7 @@ def test_a_policy_and_the_model_before_it_have_implicit_rewards_as_the_line_says
         for seed, name in enumerate(("policy", "before"))
     )
     refusal(lambda folder: policy, policy, "REFERENCE=model")
-    model = implicit.open_model(str(policy), str(before), device="cpu")
+    model = open_model(str(policy), str(before), device="cpu")
     assert np.ptp(engine.score_replies(model, PROMPT, REPLIES)) > 1e-3
 
 

@@ -19,8 +19,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from benchmarks import served as measured
 from lib import InputError, api, run
 from lib.apps.check import checking, why
+from lib.apps.opening import open_model
 from lib.scoring import engine as scoring_engine
-from lib.scoring import implicit
 from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
 
@@ -250,7 +250,7 @@ def test_what_needs_weights_says_so_in_one_line(serve, folder):
         lambda: objective.gains((7, 8)),
         lambda: rewards_by_layer(model, PROMPT, ["love"]),
         lambda: api.load(url, stream=True),
-        lambda: implicit.open_model(url, url),
+        lambda: open_model(url, url),
     ):
         with pytest.raises(InputError, match="weights|checkpoint|is a server") as error:
             needs_weights()

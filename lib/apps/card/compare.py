@@ -24,7 +24,7 @@ from scipy import stats
 from ... import InputError
 from ...alignment import concordance
 from ...io import replacing, shown_path
-from ...scoring import engine, implicit
+from ...scoring import engine
 from ...show import display
 from ...show.figures import Chart, model_label, new_chart, styled
 from ...show.pages import template
@@ -33,6 +33,7 @@ from ...tables import scores
 from ...tables.collection import OWN, Collection
 from ...tables.exports import write_csv
 from ...tables.registry import find_models, study_of
+from ..opening import opening
 from . import making, measures, outside
 from .measures import PROMPTS
 
@@ -80,7 +81,7 @@ def of_models(
     """Return the comparison of two steps or more, each a model, or several of different seeds
     separated by commas.
 
-    The options are passed to implicit.open_model for every model. InputError if steps have
+    The options are passed to opening.open_model for every model. InputError if steps have
     different numbers of models, or if models were scored from different prompts.
     """
     steps = [step.split(",") for step in models]
@@ -99,7 +100,7 @@ def of_models(
         loads = {
             nickname: load
             for name in to_load
-            for nickname, load in implicit.find(name, reference).items()
+            for nickname, load in opening.find(name, reference).items()
         }
     else:
         loads = find_models(to_load) if to_load else {}
@@ -155,7 +156,7 @@ def rewards_of(
     if (table := outside.table_of(name, study.name)) is not None:
         typed, pairs = measures.rewards_in(table.set_index("text")), pd.Series(dtype=float)
     else:
-        model = implicit.open_model(name, **options)
+        model = opening.open_model(name, **options)
         name, table = model.nickname, making.vocabulary_of(model, study, bos)
         typed = measures.type_texts(model, bos)
         if replies is None:

@@ -12,13 +12,13 @@ from markupsafe import Markup
 
 from ... import InputError
 from ...io import replacing, shown_path
-from ...scoring import implicit
 from ...show import display
 from ...show.pages import template
 from ...tables.collection import OWN, Collection
 from ...tables.imports import read_columns
 from ...tables.registry import study_of
 from ..check import checking
+from ..opening import opening
 from . import exploits, making, outside, replies
 from .making import Card
 from .measures import ENDS, MEASURES, RANDOM, is_labelled
@@ -47,7 +47,7 @@ def card(
     their limits.
 
     words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits; options: of
-    implicit.open_model.
+    opening.open_model.
     """
     lists = None if words is None else replies.read_lists(words)
     given = None if limits is None else read_limits(limits)
@@ -77,14 +77,14 @@ def make(
     """
     if (table := outside.table_of(name, collection)) is not None:
         return making.of_table(name, table, Collection(collection or OWN.name))
-    models = implicit.find(name, reference)
+    models = opening.find(name, reference)
     if len(models) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
     [load] = models.values()
     study, report = study_of(models, collection), None
     if reference is None:  # before it is loaded: two may not fit
-        report = checking.check(load, bos, **implicit.options_for(None, **options))
-    model = implicit.open_model(load, reference, **options)
+        report = checking.check(load, bos, **opening.options_for(None, **options))
+    model = opening.open_model(load, reference, **options)
     return making.of_model(model, study, bos, report, lists)
 
 

@@ -18,10 +18,11 @@ from ... import DATA, InputError
 from ...models import checkpoints, conversations, hardware, language_models, reward_models
 from ...models.conversations import DATE, Conversation
 from ...models.reward_models import RewardModel
-from ...scoring import engine, implicit, stages
+from ...scoring import engine, stages
 from ...scoring.implicit import ImplicitRewardModel
 from ...tables import registry
 from ...tables.prompts import read_prompts
+from ..opening import opening
 from . import weights
 from .feeds import Feed, Feeds
 from .readings import TOLERANCES, Array, Reader, places, reader_of
@@ -42,16 +43,16 @@ def print_report(
 ) -> bool:
     """Print the check of a model as lines or as JSON; return whether anything is wrong.
 
-    The options are passed to reward_models.load, or with a reference to implicit.load.
+    The options are passed to opening.open_model.
     """
-    given = implicit.options_for(reference, **options)
+    given = opening.options_for(reference, **options)
     if reference is None:
         report = check(name, bos, **given)
     else:
         # InputError only for a model that cannot be found
         nickname = language_models.find(name)["nickname"]
         try:
-            report = check_loaded(implicit.load(name, reference, **given), bos)
+            report = check_loaded(opening.open_model(name, reference, **given), bos)
         except InputError as error:
             report = Report(nickname, "unknown", [refused("loading", error)])
     print(report.as_json() if as_json else "\n".join(report.lines()))
@@ -66,12 +67,12 @@ def check(name: str, bos: str = "single", **options: Any) -> Report:
     one: one of them in memory at a time. InputError only for a model that cannot be found.
     """
     if registry.is_served(str(name)):
-        return check_loaded(reward_models.load(name, **options), bos)
+        return check_loaded(opening.open_model(name, **options), bos)
     entry = reward_models.find(str(name))
     revision = options.get("revision") or entry["revision"]
     opened = checkpoints.open_files(entry["hub_id"], revision, base=options.get("base"))
     try:
-        model = reward_models.load(name, **options)
+        model = opening.open_model(name, **options)
         rows = model_rows(model, bos, options.get("label"), entry["group"] == "embedded")
     except InputError as error:
         rows = [refused("loading", error)]

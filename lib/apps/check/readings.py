@@ -20,6 +20,7 @@ from ...models.hardware import one_thread
 from ...models.heads import tensors_of_head
 from ...models.reward_models import RewardModel
 from ...show.display import show_token
+from ..opening import open_model
 from .feeds import Cause, Feed, Input
 
 Array = np.ndarray
@@ -101,7 +102,7 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
     do not fit.
     """
     try:
-        model = reward_models.load(name, label=label, **given)
+        model = open_model(name, label=label, **given)
     except InputError as error:
         if label is not None or "outputs" not in str(error):
             raise
@@ -167,7 +168,7 @@ def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> 
             "read helpfulness in place of the reward", "say --head urm_helpfulness here"
         )
         yield replace(
-            reader_of(reward_models.load(name, **{**given, "head": "urm_helpfulness"})),
+            reader_of(open_model(name, **{**given, "head": "urm_helpfulness"})),
             cause=(helpful,),
         )
     if model.head_name == "linear":

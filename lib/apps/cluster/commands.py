@@ -31,6 +31,7 @@ from ...tables.collection import Collection
 from ...tables.prompts import read_prompts
 from ...tables.registry import find_models, study_of
 from ..check import weights
+from ..opening import open_model
 from . import ray
 
 RETRIES = 5  # how often Ray begins a task again after its process or its node is gone
@@ -190,7 +191,7 @@ def score_model(
     load: str, options: dict, prompts: dict, path: Path, tokens: int | None, how: dict
 ) -> None:
     """Score a model's table on the node where this runs."""
-    model = reward_models.load(load, **options)
+    model = open_model(load, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     # Where this is begun again, the process of before may need a moment to end and to let the table
     # go.
