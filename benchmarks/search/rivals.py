@@ -27,7 +27,8 @@ PGD_RATE, PGD_PERIOD, PGD_LEAST = 0.11, 60, 0.325
 PGD_ENTROPY, PGD_WARM_UP, PGD_PATIENCE = 0.4, 250, 100
 HEAVIEST = 16  # tokens of a place, by weight, that a reply as text is made of
 BEAMS = 15  # replies kept, and continuations of each that are tried
-MAC_MOMENTUM = 0.4  # share of the earlier gains
+# share of the earlier gains, as in the code of its authors (weizeming/momentum-attack-llm, gcg.py)
+MAC_MOMENTUM = 0.4
 KEPT = 16  # best replies that ACG goes on from, and that are the parents in evolution
 
 
