@@ -198,17 +198,17 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
             steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models]
         )
     names = [item_label(item, 26, blur) for item in items]
-    for ranks_, start, end in ((people, -0.06, -0.16), (median, 1.36, 1.46)):
+    for ranks_, start, end in ((people, -0.06, -0.28), (median, 1.36, 1.58)):
         places = np.column_stack([np.full(len(items), start), ranks_])
         name_in_column(axes, names, places, end, gap=0.085 * count, within=(0.0, float(count)))
-    axes.set(ylim=(1.06 * count, -0.06 * count), xlim=(-1.2, 2.5))
+    axes.set(ylim=(1.06 * count, -0.06 * count), xlim=(-1.32, 2.64))
     axes.set_xticks([0, 1.15], ["people", "models: median (black)\nand each one"])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
     shown = (1, count // 2, count)
     axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
-    for rank in shown:
-        axes.axhline(rank, color="#dddddd", linewidth=0.8, zorder=0)
+    # between people and models only: further out, the lines would strike through names
+    axes.hlines(shown, 0, 1.3, color="#dddddd", linewidth=0.8, zorder=0)
 
 
 @styled

@@ -4,9 +4,12 @@ safe outputs.
 Numbers are for test_notebooks.py; here it is what stands on the page, so nothing is executed.
 """
 
+import ast
 import html
 import itertools
 import re
+import tomllib
+from fnmatch import fnmatch
 
 import nbformat
 import pandas as pd
@@ -14,10 +17,19 @@ import pytest
 
 from lib import ROOT
 from lib.notebooks import files
+from lib.notebooks.files import EXERCISES
 from lib.show.display import is_offensive, table_html
 
 MOST_CODE_CELLS, WIDEST = 4, 400
+LONGEST_CELL, LONGEST_FUNCTION, WIDTH = 12, 30, 88
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+STYLE = tomllib.loads((ROOT / "notebooks" / "ruff.toml").read_text())
+WIDER = STYLE.get("format", {}).get("exclude", [])  # notebooks that are not formatted yet
+READY = [
+    path
+    for path in [*NOTEBOOKS, *sorted((ROOT / "notebooks" / EXERCISES).glob("*.ipynb"))]
+    if not any(fnmatch(path.name, pattern) for pattern in WIDER)
+]
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
@@ -58,11 +70,22 @@ def test_after_every_figure_and_printed_table_of_the_paper_there_is_prose(notebo
             assert "markdown" in following, f"{cell.metadata.tags}: nothing reads it"
 
 
-def test_code_cells_are_short(notebook):
-    # imports and parameters
-    exempt = [code_of(notebook)[0], *files.with_tag(notebook, "parameters")]
-    for cell in code_of(notebook):
-        assert cell in exempt or len(cell.source.splitlines()) <= 15, cell.source
+def is_one_function(source: str) -> bool:
+    body = ast.parse(source).body
+    return len(body) == 1 and isinstance(body[0], ast.FunctionDef)
+
+
+@pytest.mark.parametrize("path", READY, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_code_is_narrow_and_its_cells_are_short(path):
+    """Imports, parameters and the checks of exercises, which a student runs without reading them,
+    may be longer.
+    """
+    code = code_of(nbformat.read(path, 4))
+    assert [line for cell in code for line in cell.source.splitlines() if len(line) > WIDTH] == []
+    for cell in code[1:]:
+        if not {"parameters", "check"} & {*cell.metadata.get("tags", [])}:
+            longest = LONGEST_FUNCTION if is_one_function(cell.source) else LONGEST_CELL
+            assert len(cell.source.splitlines()) <= longest, cell.source
 
 
 def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):

@@ -1,0 +1,154 @@
+"""The functions that notebooks build in front of the reader (cells tagged `plain`) against the
+library.
+
+A plain function is a second implementation: it is written for reading, and shares no code with the
+library's.
+"""
+
+import itertools
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from lib import ROOT
+from lib.alignment import kinds
+from lib.framing import effects
+from lib.notebooks.files import with_tag
+from lib.similarity import factors, rsa
+from lib.stats import crossed
+
+GIVEN = {"np": np, "pd": pd, "itertools": itertools}  # what a notebook's first cell imports
+
+
+def plain_functions(number: str) -> dict:
+    """Return the names that the plain cells of a notebook define."""
+    [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+    names = dict(GIVEN)
+    for cell in with_tag(nbformat.read(path, 4), "plain"):
+        exec(cell.source, names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def similarity():
+    return plain_functions("03")
+
+
+@pytest.fixture(scope="module")
+def framing():
+    return plain_functions("04")
+
+
+@pytest.fixture(scope="module")
+def undervalued():
+    return plain_functions("07")
+
+
+# --- 03: tau, and relabelling
+
+
+def test_tau_counts_pairs_as_scipy_does_with_ties_too(similarity):
+    assert similarity["tau"](np.array([3, 2, 1]), np.array([3, 1, 2])) == pytest.approx(1 / 3)
+    random = np.random.default_rng(0)
+    one, another = random.integers(0, 5, (2, 60))  # five values, so many ties
+    by_scipy = stats.kendalltau(one, another).statistic
+    assert similarity["tau"](one, another) == pytest.approx(by_scipy)
+
+
+def test_relabelling_every_way_gives_the_exact_p_of_the_library(similarity):
+    random = np.random.default_rng(1)
+    for n, k in ((7, 3), (8, 4)):
+        values = random.uniform(size=(n, n))
+        taus = (values + values.T) / 2
+        is_gemma = np.arange(n) < k
+        names = [f"m{i}" for i in range(n)]
+        matrix = pd.DataFrame(taus, names, names)
+        theory = factors.same_label(pd.Series(np.where(is_gemma, "Gemma", "Llama"), names))
+        by_library = rsa.effects(matrix, {"base": theory}).loc["base"]
+        observed = similarity["base_difference"](taus, is_gemma[:, None] == is_gemma)
+        assert observed == pytest.approx(by_library["b"])
+        assert similarity["exact_p"](taus, is_gemma) == pytest.approx(by_library["p"])
+
+
+def test_shuffles_reach_a_difference_as_often_as_all_relabellings_do(similarity):
+    random = np.random.default_rng(2)
+    values = random.uniform(size=(7, 7))
+    taus, is_gemma = (values + values.T) / 2, np.arange(7) < 3
+    observed = similarity["base_difference"](taus, is_gemma[:, None] == is_gemma)
+    shuffled = similarity["shuffled_differences"](taus, is_gemma, 2000)
+    share = np.mean(np.abs(shuffled) >= abs(observed) - 1e-9)
+    # four standard errors of a share of 2,000
+    assert share == pytest.approx(
+        similarity["exact_p"](taus, is_gemma), abs=4 * (0.25 / 2000) ** 0.5
+    )
+
+
+# --- 04: slopes, and words as a sample
+
+
+@pytest.fixture(scope="module")
+def words() -> pd.DataFrame:
+    """Observations of six models on 80 words, with slopes of 0.5 and 0.2 and noise of the words."""
+    random = np.random.default_rng(3)
+    grades = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], 80).astype(float)
+    true = np.where(grades > 0, 0.5, 0.2) * grades
+    of_words = random.normal(size=80)  # what all models make of a word
+    rewards = true[:, None] + of_words[:, None] + random.normal(scale=0.5, size=(80, 6))
+    wide = pd.DataFrame(rewards, columns=[f"m{i}" for i in range(6)])
+    wide = wide.assign(word=[f"w{i}" for i in range(80)], sentiment=grades)
+    long = wide.melt(["word", "sentiment"], var_name="model", value_name="reward")
+    return long.assign(prompt="best")
+
+
+def test_a_slope_fitted_by_hand_is_that_of_least_squares(framing):
+    # x from its mean: -1, 0, 1; y from its mean: -2, 1, 1; (2 + 0 + 1) / 2
+    assert framing["slope"]([1, 2, 3], [0.0, 3.0, 3.0]) == pytest.approx(1.5)
+    random = np.random.default_rng(4)
+    x, y = random.normal(size=(2, 30))
+    assert framing["slope"](x, y) == pytest.approx(stats.linregress(x, y).slope)
+
+
+def test_the_mean_gap_by_hand_is_the_librarys(framing, words):
+    gaps = words.groupby("model")[["sentiment", "reward"]].apply(framing["slope_gap"])
+    by_library = effects.gaps(effects.slopes_by_sign(words)).set_index("model")["gap"]
+    assert gaps.to_dict() == pytest.approx(by_library.to_dict())
+    mean = effects.means(words, effects.slope_gap).loc["best", "estimate"]
+    assert gaps.mean() == pytest.approx(mean)
+
+
+def test_drawing_words_and_models_gives_about_the_librarys_standard_errors(framing, words):
+    wide = words.pivot_table("reward", ["word", "sentiment"], "model")
+    grades = wide.index.get_level_values("sentiment").to_numpy()
+    errors = {}
+    for who, drawn in {
+        "models": (True, False),
+        "words": (False, True),
+        "both": (True, True),
+    }.items():
+        errors[who] = framing["resampled_gaps"](wide.to_numpy(), grades, *drawn).std()
+    gaps, influence = effects.slope_gap(grades, wide.to_numpy())
+    over_words = np.sqrt((influence.mean(axis=1) ** 2).sum())
+    both = crossed.crossed(pd.Series(gaps), pd.DataFrame(influence)).standard_error
+    assert errors["words"] == pytest.approx(over_words, rel=0.15)
+    assert errors["models"] == pytest.approx(gaps.std() / len(gaps) ** 0.5, rel=0.15)
+    assert errors["both"] == pytest.approx(both, rel=0.15)
+    assert errors["models"] < errors["words"] / 2  # noise of the words was planted in all models
+
+
+# --- 07: neighbours of an item
+
+
+def test_the_share_of_neighbours_above_an_item_is_the_librarys_with_ties_too(undervalued):
+    random = np.random.default_rng(5)
+    items = pd.Index([f"i{n}" for n in range(60)])
+    people = pd.Series(random.integers(0, 30, 60).astype(float), items)
+    rewards = pd.DataFrame(random.integers(0, 6, (60, 3)), items, ["a", "b", "c"])
+    of_kind = pd.Series(np.where(np.arange(60) % 6 == 0, "kind", ""), items)
+    by_library = kinds.undervalued_kinds(people, rewards, of_kind, neighbours=10)
+    place = people.rank(ascending=False)
+    for item, model in itertools.product(by_library.index, rewards):
+        by_hand = undervalued["share_above"](item, place, rewards[model], of_kind, 10)
+        assert by_hand == pytest.approx(by_library.loc[item, model])
