@@ -20,6 +20,7 @@ from .. import ROOT, InputError
 from ..io import Hashes, is_of_memory, state_of
 
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
+OF_RATINGS = ("V-Smol-135M",)  # models that people's ratings of words taught
 READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 TEMPLATES = "additional_chat_templates/*.jinja"
 PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
@@ -289,10 +290,8 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
             raise InputError(f"{hub_id} is a folder, which has no revision; leave revision out")
         return folder, ""
     if folder.is_absolute():
-        raise InputError(
-            f"no reward model in {folder}; if it is made here, make it with: make reproduce, or "
-            "V-Smol-135M with: python -m lib.run human_ratings"
-        )
+        maker = "python -m lib.run human_ratings" if folder.name in OF_RATINGS else "make reproduce"
+        raise InputError(f"no reward model in {folder}; if it is made here, make it with: {maker}")
     try:
         place = huggingface_hub.snapshot_download(
             hub_id, revision=revision or None, allow_patterns=list(patterns)

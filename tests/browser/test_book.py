@@ -36,11 +36,10 @@ PAGES = [
 def book(browser, tmp_path_factory) -> Path:
     """The folder of a book of three notebooks, with students' copies."""
     folder = tmp_path_factory.mktemp("a book")
-    for name in (FORMULAS, TOKENS, SCORECARD):
-        (folder / "notebooks").mkdir(exist_ok=True)
-        shutil.copyfile(
-            ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks" / f"{name}.ipynb"
-        )
+    for place in ("notebooks", "notebooks/exercises"):
+        (folder / place).mkdir()
+        for name in (FORMULAS, TOKENS, SCORECARD):
+            shutil.copyfile(ROOT / place / f"{name}.ipynb", folder / place / f"{name}.ipynb")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(making, "fill_class", lambda *_: None)
         making.make(folder, folder / "notebooks")

@@ -199,12 +199,12 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     write_notebook(notebooks / "02_ends.ipynb", "1 / 0")
     write_notebook(
         notebooks / "03_words.ipynb",
-        KEEP.format("03", "S2.tau"),
-        parameters=words + 'signs = "bing stand-in"',
+        KEEP.format("03", "S2.tau", "max"),
+        parameters=words,
     )
     items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
     write_notebook(
-        notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human"), parameters=items
+        notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human", "mean"), parameters=items
     )
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
     reads = {"needs": ["03", "06"], "reads": ["claims"]}
@@ -220,7 +220,7 @@ KEEP = """
 import matplotlib.pyplot as plt
 from lib.claims import claims; from lib.show import figures
 from lib.tables.collection import Collection
-row = dict(claim="{1}", quantity="mean", prompt="greatest", corrected=0.5)
+row = dict(claim="{1}", quantity="{2}", prompt="greatest", corrected=0.5)
 claims.state(Collection(collection), "{0}", [row])
 figures.save(plt.figure(), Collection(collection), "{0}_figure")
 """
@@ -262,20 +262,13 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     }
     assert made - {"words", "items"} == {"words/03_figure.png", "items/06_figure.png", "claims.csv"}
     notebook = nbformat.read(WORDS.runs / "03_words.ipynb", 4)
-    assert (
-        notebook.cells[2].outputs[0]["text"] == "{'signs': 'bing', 'collection': 'published-words'}"
-    )
-    notebook = nbformat.read(ITEMS.runs / "06_items.ipynb", 4)  # there `greatest` is called GW
-    assert (
-        notebook.cells[2].outputs[0]["text"] == "{'prompt': 'GW', 'collection': 'published-items'}"
-    )
+    assert notebook.cells[2].outputs[0]["text"] == "{'collection': 'published-words'}"
     told = capsys.readouterr().out
     [missing] = [
         line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")
     ]
     assert "not to be had: the published values of cards: " in told
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
-    assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
     assert reproduce_published(notebooks) == 0
     assert project() == []  # nothing has changed
     claims.state(ITEMS, "07", [OF_TOPS])
