@@ -11,6 +11,11 @@ from pandas.api.types import is_numeric_dtype
 from ..io import replacing
 
 RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
+# What is no call, but computed too: `=A1`, `=1+1`, `-1+1`, `+B2`. A signed number is none.
+CELL, NUMBER = r"\$?[A-Za-z]{1,3}\$?\d", r"\d+(?:\.\d*)?"
+COMPUTED = re.compile(
+    rf"\s*(?:[=＝]\s*[-+]?(?:{CELL}|{NUMBER}|\")|[+\-@＋－＠]\s*(?:{CELL}|{NUMBER}\s*[-+*/^&<>=:]))"
+)
 # Behind what a spreadsheet may cut cells and lines at instead of commas: the quotes around a cell
 # do not hold there.
 RUN_ONCE_CUT = re.compile(r"([;\t\r\n][\s\"]*)(?=[=+\-@＝＋－＠].*[(|!])", re.DOTALL)
@@ -26,7 +31,7 @@ def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
     """
     named = any(level is not None for level in frame.index.names)
     frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))
-    frame = frame.rename(index=as_text, columns=as_text).rename_axis(index=as_text)
+    frame = frame.rename(index=as_text, columns=as_name).rename_axis(index=as_name)
     text = frame.to_csv(
         None, index=named, lineterminator=ROW_END, float_format=f"%.{digits}g"
     ).replace(ROW_END, "\n")
@@ -36,9 +41,17 @@ def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
 
 
 def as_text(cell):
-    """Return the cell; a text gets an apostrophe before each formula that calls anything;
-    `=None` stays.
+    """Return the cell; a text gets an apostrophe before each formula that calls or computes
+    anything; `=None` stays.
     """
     if not isinstance(cell, str):
         return cell
-    return "'" * bool(RUN_BY_SPREADSHEETS.match(cell)) + RUN_ONCE_CUT.sub(r"\1'", cell)
+    is_formula = RUN_BY_SPREADSHEETS.match(cell) or COMPUTED.match(cell)
+    return "'" * bool(is_formula) + RUN_ONCE_CUT.sub(r"\1'", cell)
+
+
+def as_name(name):
+    """Return the name of a column; one that begins as a formula does gets an apostrophe."""
+    if isinstance(name, str) and name.lstrip()[:1] in tuple("=+-@＝＋－＠"):
+        return f"'{name}"
+    return as_text(name)
