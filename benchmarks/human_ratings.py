@@ -18,8 +18,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from lib import DATA
+from lib.apps.opening import open_model
 from lib.human_ratings import base, features, training, words
-from lib.models import reward_models
 from lib.models.language_models import LanguageModel
 from lib.planted import saving
 from lib.scoring.engine import score_replies
@@ -344,7 +344,7 @@ def judge(replies: pd.DataFrame, asked: int = 400) -> pd.DataFrame:
         read_prompts("greatest")["greatest"],
     ):
         for tokens in (" positive, negative", " good, bad"):
-            model = reward_models.load(folder, head=tokens, template=OUT / "judge.jinja")
+            model = open_model(folder, head=tokens, template=OUT / "judge.jinja")
             rewards = score_replies(model, prompt, list(some["word"]))
             rho = training.accuracy(rewards, some["sentiment"])
             rows.append(

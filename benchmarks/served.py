@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.scoring import QUESTION, machine, processor_seconds, table, write_report
-from lib.models import conversations, reward_models
+from lib.apps.opening import open_model
+from lib.models import conversations
 from lib.scoring import engine
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -100,7 +101,7 @@ def differences(folder: Path, url: str) -> dict[str, float]:
     """Return how far the served rewards of the whole vocabulary are from those of the loaded
     checkpoint.
     """
-    here, served = reward_models.load(folder, device="cpu"), reward_models.load(url)
+    here, served = open_model(folder, device="cpu"), open_model(url)
     texts = conversations.vocabulary(here.tokenizer)["text"].tolist()
     ours, theirs = (engine.score_replies(model, QUESTION, texts) for model in (here, served))
     apart, inputs = np.abs(ours - theirs), here.inputs_for(QUESTION, texts)
@@ -114,7 +115,7 @@ def differences(folder: Path, url: str) -> dict[str, float]:
 
 def cost(folder: Path, url: str) -> dict[str, float]:
     """Return how many replies of two words a second of one core scores: loaded here, and served."""
-    here, served = reward_models.load(folder, device="cpu"), reward_models.load(url)
+    here, served = open_model(folder, device="cpu"), open_model(url)
     words = conversations.vocabulary(here.tokenizer)["text"].str.strip()
     words = words[words.str.isalpha()].drop_duplicates().to_numpy()
     drawn = np.random.default_rng(0).choice(words, (REPLIES, 2))

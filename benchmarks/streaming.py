@@ -31,7 +31,7 @@ from benchmarks.scoring import (
     tokenizer_of,
     write_report,
 )
-from lib.models import reward_models
+from lib.apps.opening import open_model
 from lib.scoring import by_layer, engine
 
 TOKENS = 500  # a random sample of the vocabulary
@@ -173,7 +173,7 @@ def score_one_way(
         torch.cuda.set_per_process_memory_fraction(gigabytes * GB / torch.cuda.mem_get_info()[1])
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of importing (Linux)
     before, started, computed = peak_kilobytes(), time.perf_counter(), time.process_time()
-    model = reward_models.load(folder, device=device, stream=stream)
+    model = open_model(folder, device=device, stream=stream)
     path = folder.parent / f"{folder.name}-{stream}.parquet"
     questions = {f"p{number}": QUESTION + " Really?" * number for number in range(prompts)}
     rows = engine.score_vocabulary(
@@ -332,7 +332,7 @@ def each_layer(folder: Path, name: str = "Llama-3.2-1B") -> pd.DataFrame:
     seconds, medians in turn.
     """
     family, size, shape = SHAPES[name]
-    model = reward_models.load(
+    model = open_model(
         write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True
     )
     replies = engine.tokens_of(model, engine.sample(model, FEW))["text"].tolist()

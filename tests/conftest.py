@@ -195,7 +195,7 @@ def folder(checkpoint) -> Path:
 @pytest.fixture(scope="session")
 def model_of(checkpoint) -> Callable:
     """Loads a tiny checkpoint of a kind, once; not to be changed."""
-    from lib.models.reward_models import load
+    from lib.apps.opening import open_model as load
 
     return functools.cache(lambda kind: load(str(checkpoint(kind)), device="cpu"))
 

@@ -4,9 +4,7 @@ and checked.
 
 import contextlib
 import copy
-import hashlib
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -22,16 +20,14 @@ from transformers import (
     PreTrainedModel,
 )
 
-from .. import ROOT, InputError, io
-from ..io import as_typed, hash_of_code
-from . import formats
+from .. import InputError
+from ..io import as_typed
 from .files import (
-    PICKLED,
     READ,
     Files,
     enough_memory,
     fetch,
-    hashed,
+    files_of,
     open_tensors,
     quiet_transformers,
     read_json,
@@ -48,61 +44,12 @@ COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")
 POSITIONS = ("embed_positions", "position_embeddings", "wpe")
 
 
-def open_files(
-    hub_id: str, revision: str, patterns: tuple[str, ...] = READ, base: str | Path | None = None
-) -> Files:
-    """Return the files of a checkpoint in a folder or on the hub, converted if need be; InputError
-    if it has none.
+def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> Files:
+    """Return the files of a checkpoint in a folder or on the hub; InputError if it has none.
 
-    patterns: of the files to download; only the default, all that a model needs, is converted.
-    base: see Options.
+    patterns: of the files to download.
     """
-    folder, commit = fetch(hub_id, revision, patterns)
-    if patterns is READ:
-        folder = _as_transformers_writes(folder, base)
-    digest, states = hashed(folder)
-    return Files(folder, f"{commit} {digest}".strip(), states)
-
-
-def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
-    """Return a folder with the checkpoint as transformers' classes store it: this one, or a
-    converted copy.
-
-    The copy is named for the bytes that it was made of and for the code that made it.
-    """
-    files, base, made_by = [], None, []
-    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
-        adapter = formats.adapter_of(folder)
-        name = str(given or adapter.get("base_model_name_or_path") or "no model that it names")
-        try:
-            base = open_files(
-                name, "" if given or Path(name).is_dir() else adapter.get("revision") or ""
-            )
-        except (InputError, RecursionError) as error:
-            where = f"{folder} is an adapter of {name}, which does not open ({error})"
-            raise InputError(f"{where}; name its base: BASE=<folder or hub id>") from error
-        reason = f"it is an adapter, to be merged into {base.folder}, revision {base.revision}"
-        made_by = [base.revision, version("peft"), *io.versions().values()]
-    elif given:
-        raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
-    else:
-        # what is wrong with the files is said by who opens them
-        with contextlib.suppress(InputError):
-            files = weight_files(folder)
-        reason = formats.reason_to_convert(folder, files)
-    if not reason:
-        return folder
-    code = hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")
-    key = hashlib.sha256(
-        " ".join([hashed(folder, *PICKLED)[0], *code, *made_by]).encode()
-    ).hexdigest()[:16]
-    target = ROOT / "data" / "cache" / "converted" / key
-    if not (target / "config.json").is_file():
-        tqdm.write(f"{folder}: {reason}; it is written once as transformers does, in {target}")
-        formats.merge(folder, base.folder, target) if base else formats.convert(
-            folder, files, target
-        )
-    return target
+    return files_of(*fetch(hub_id, revision, patterns))
 
 
 # --- how it is computed ---------------------------------------------------------------------------
@@ -150,16 +97,7 @@ def config_of(folder: Path) -> PreTrainedConfig:
         raise InputError(
             f"{folder} holds no config.json; give the folder of a saved transformers checkpoint"
         )
-    try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    # what is not checked there fails in as many ways as there are fields
-    except Exception as error:
-        message = " ".join(str(error).split()).partition(". ")[0][:150]
-        raise InputError(
-            f"{place} is not of an architecture that transformers knows ({message}), and code in "
-            "its repository is not run; give another checkpoint, or install a newer transformers"
-        ) from error
+    config = parsed_config(folder)
     fields = read_json(place)
     text = fields.get("text_config")
     if (
@@ -170,6 +108,21 @@ def config_of(folder: Path) -> PreTrainedConfig:
         raise InputError(f"{folder} {problem}")
     config.return_dict = True  # False changes no number, but what a model's outputs are called
     return config
+
+
+def parsed_config(folder: Path) -> PreTrainedConfig:
+    """Return what transformers makes of config.json. InputError if it knows no such model."""
+    place = folder / "config.json"
+    try:
+        with quiet_transformers():
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    # what is not checked there fails in as many ways as there are fields
+    except Exception as error:
+        message = " ".join(str(error).split()).partition(". ")[0][:150]
+        raise InputError(
+            f"{place} is not of an architecture that transformers knows ({message}), and code in "
+            "its repository is not run; give another checkpoint, or install a newer transformers"
+        ) from error
 
 
 def _problem_of(config: PreTrainedConfig) -> str:

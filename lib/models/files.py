@@ -141,20 +141,28 @@ def tensor_files(folder: Path) -> dict[str, Path]:
         tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
     file_of: dict[str, Path] = {}  # a tensor's name -> its file
     for path in files:
-        torn = refusing(
-            f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError)
-        )
-        with torn, open_tensors(path) as tensors:
-            keys = tensors.keys()
-            stored = {key: tensors.get_slice(key) for key in keys}
-            kinds = {key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()}
+        kinds = tensor_kinds(path)
         _refuse_unreadable(folder, kinds)
-        if twice := sorted(file_of.keys() & set(keys)):
+        if twice := sorted(file_of.keys() & kinds.keys()):
             raise InputError(
                 f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again"
             )
-        file_of |= dict.fromkeys(keys, path)
+        file_of |= dict.fromkeys(kinds, path)
     return file_of
+
+
+def tensor_kinds(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """Return the format and the shape of each tensor in a safetensors file, by its name.
+    InputError if the file is cut short.
+    """
+    if path.suffix == ".bin":
+        raise InputError(f"{path} is pickled; open it with lib.apps.opening.open_model")
+    torn = refusing(
+        f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError)
+    )
+    with torn, open_tensors(path) as tensors:
+        stored = {key: tensors.get_slice(key) for key in tensors.keys()}  # noqa: SIM118
+        return {key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()}
 
 
 def _refuse_unreadable(folder: Path, kinds: dict[str, tuple[str, list[int]]]) -> None:
@@ -196,52 +204,58 @@ def weight_files(folder: Path) -> list[Path]:
     InputError if there are none, if an index is broken or leads out of its folder, or if a file
     that it lists is missing.
     """
-    head = [
-        path
-        for path in (folder / f"value_head{end}" for end in (".safetensors", ".bin"))
-        if path.is_file()
-    ][:1]
+    head = first_file(folder, "value_head")
     for whole in (folder / "model.safetensors", folder / "pytorch_model.bin"):
         index = folder / f"{whole.name}.index.json"
         if whole.is_file():
             return [whole, *head]
         if index.is_file():
-            wrong = (
-                f"{index} does not say in which {whole.suffix[1:]} file each tensor is; "
-                "download it again"
-            )
-            try:
-                names = set(read_json(index)["weight_map"].values())
-                inside = all(
-                    Path(name).name == name and name.endswith(whole.suffix) for name in names
-                )
-            except (InputError, KeyError, TypeError, AttributeError) as error:
-                raise InputError(wrong) from error
-            if not names or not inside:  # a name with a folder would lead elsewhere
-                raise InputError(wrong)
-            shards = [folder / name for name in sorted(names)]
-            for number, path in enumerate(shards, start=1):
-                if not path.exists():
-                    line = (
-                        f"{folder}: shard {number} of {len(shards)} is missing ({path.name}); "
-                        "download it"
-                    )
-                    raise InputError(line)
-            return [*shards, *head]
-        if others := sorted(
-            path.name for path in folder.glob(f"*{whole.suffix}") if path not in head
-        ):
+            return [*_shards_of(index, whole.suffix), *head]
+        others = sorted(path.name for path in folder.glob(f"*{whole.suffix}") if path not in head)
+        if others:
             raise InputError(
                 f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them"
             )
     for pattern, remedy in OTHER_WEIGHTS.items():
-        found = (path for path in folder.glob(pattern) if path.name not in NO_WEIGHTS)
-        if others := sorted(path.relative_to(folder).as_posix() for path in found):
-            raise InputError(f"{folder} holds {others[0]}, {remedy}")
+        found = [path for path in folder.glob(pattern) if path.name not in NO_WEIGHTS]
+        if found:
+            first = min(found).relative_to(folder).as_posix()
+            raise InputError(f"{folder} holds {first}, {remedy}")
     raise InputError(
         f"{folder} holds no weights in safetensors; download them, or save them with "
         "save_pretrained"
     )
+
+
+def first_file(folder: Path, stem: str) -> list[Path]:
+    """Return the file of weights with this stem, in safetensors or else pickled; [] if there is
+    none.
+    """
+    both = [folder / f"{stem}{end}" for end in (".safetensors", ".bin")]
+    return [path for path in both if path.is_file()][:1]
+
+
+def _shards_of(index: Path, suffix: str) -> list[Path]:
+    """Return the files that an index lists. InputError if it is broken, leads out of its folder, or
+    lists a file that is missing.
+    """
+    wrong = f"{index} does not say in which {suffix[1:]} file each tensor is; download it again"
+    try:
+        names = set(read_json(index)["weight_map"].values())
+        # a name with a folder would lead elsewhere
+        inside = [name for name in names if Path(name).name == name and name.endswith(suffix)]
+    except (InputError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(wrong) from error
+    if not names or len(inside) < len(names):
+        raise InputError(wrong)
+    shards = [index.parent / name for name in sorted(names)]
+    for number, path in enumerate(shards, start=1):
+        if not path.exists():
+            raise InputError(
+                f"{index.parent}: shard {number} of {len(shards)} is missing ({path.name}); "
+                "download it"
+            )
+    return shards
 
 
 # --- fetched and hashed ---------------------------------------------------------------------------
@@ -325,6 +339,12 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
             )
         raise InputError(why) from error
     return Path(place), Path(place).name
+
+
+def files_of(folder: Path, commit: str = "") -> Files:
+    """Return the files in a folder, hashed. commit: see fetch."""
+    digest, states = hashed(folder)
+    return Files(folder, f"{commit} {digest}".strip(), states)
 
 
 def hashed(folder: Path, *patterns: str) -> tuple[str, dict[Path, tuple[list[int], str]]]:

@@ -18,7 +18,7 @@ from ..tables import downloads, registry, score_files, scores
 from ..tables.collection import LOGPROBS
 from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
-from .files import tensor_files
+from .files import Files, tensor_files
 
 # --- loading --------------------------------------------------------------------------------------
 
@@ -58,15 +58,16 @@ def load(
     dtype: str | None = None,
     attention: str | None = None,
     tuned: bool | None = None,
+    files: Files | None = None,
 ) -> LanguageModel:
     """Return the language model of that nickname, hub id or folder.
 
     See reward_models.Options for device, dtype and attention. `tuned` says whether to put prompts
-    into the chat template; None asks the registry, or else the tokenizer. InputError if it cannot
-    be had, or is no language model.
+    into the chat template; None asks the registry, or else the tokenizer. `files` are those of the
+    checkpoint, if they are known. InputError if it cannot be had, or is no language model.
     """
     entry = find(name := str(name))
-    files = checkpoints.open_files(entry["hub_id"], entry["revision"])
+    files = files or checkpoints.open_files(entry["hub_id"], entry["revision"])
     folder = files.folder
     config = checkpoints.config_of(folder)
     architecture = checkpoints.architecture_of(config)

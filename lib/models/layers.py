@@ -180,27 +180,15 @@ def skeleton_of(
         return AutoModel.from_config(config, dtype=kind, attn_implementation=attention).eval()
 
 
-def can_be_read_singly(config: PreTrainedConfig, head_name: str) -> bool:
-    """Return whether the layers of such a model can be read one by one: a decoder of
-    ARCHITECTURES, and no encoder.
-    """
-    return head_name != "classifier" and config.model_type in ARCHITECTURES
-
-
 def are_wanted(
-    stream: bool | None,
-    folder: Path,
-    config: PreTrainedConfig,
-    head_name: str,
-    dtype: str,
-    device: str,
+    stream: bool | None, folder: Path, config: PreTrainedConfig, dtype: str, device: str
 ) -> bool:
     """Return whether to read layers one by one; for `stream` None, whether the weights do not fit
     into memory.
 
     InputError if `stream` is True for a model whose layers cannot be read so.
     """
-    can = can_be_read_singly(config, head_name)
+    can = config.model_type in ARCHITECTURES
     if stream and not can:
         raise InputError(
             f"{folder}: the layers of {config.model_type} models are not read one by one here "
@@ -243,25 +231,31 @@ def open_layers(
         for key, path in keys.items()
         if key.startswith(prefix)
     }
-    both = {name: places[name] for name in expected.keys() & places.keys()}
-    shapes = {
-        name: open_tensors(path).get_slice(key).get_shape() for name, (path, key) in both.items()
-    }
-    report = {
-        "missing_keys": expected.keys() - places.keys(),
-        "mismatched_keys": [name for name in both if tuple(shapes[name]) != expected[name]],
-    }
-    checkpoints.refuse_unloaded(files.folder, report, places.keys() - expected.keys())
-    itemsize = getattr(torch, dtype).itemsize
-    sizes = {name: math.prod(shape) * itemsize for name, shape in expected.items()}
-    return skeleton, Layers(files, config, places, sizes, getattr(torch, dtype), usual, device)
+    _refuse_misfit(files.folder, expected, places)
+    kind = getattr(torch, dtype)
+    sizes = {name: math.prod(shape) * kind.itemsize for name, shape in expected.items()}
+    return skeleton, Layers(files, config, places, sizes, kind, usual, device)
+
+
+def _refuse_misfit(
+    folder: Path, expected: dict[str, tuple], places: dict[str, tuple[Path, str]]
+) -> None:
+    """Raise InputError if a tensor is missing, misshapen or left over. expected: shapes by name."""
+    misshapen = []
+    for name in expected.keys() & places.keys():
+        path, key = places[name]
+        if tuple(open_tensors(path).get_slice(key).get_shape()) != expected[name]:
+            misshapen.append(name)
+    missing = expected.keys() - places.keys()
+    report = {"missing_keys": missing, "mismatched_keys": misshapen}
+    checkpoints.refuse_unloaded(folder, report, places.keys() - expected.keys())
 
 
 # --- several cards --------------------------------------------------------------------------------
 
 
 def layout(
-    folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, free: Mapping[int, int]
+    folder: Path, config: PreTrainedConfig, dtype: str, free: Mapping[int, int]
 ) -> Layout | None:
     """Return which card holds which part if the first card is too small and all cards together
     suffice; else None.
@@ -269,7 +263,7 @@ def layout(
     `free` holds the bytes that each card has for weights. accelerate assigns the parts, if it is
     installed.
     """
-    if len(free) < 2 or not can_be_read_singly(config, head_name):
+    if len(free) < 2 or config.model_type not in ARCHITECTURES:
         return None
     skeleton = skeleton_of(folder, config, dtype)
     needed = skeleton.num_parameters() * getattr(torch, dtype).itemsize

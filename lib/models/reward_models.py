@@ -1,6 +1,7 @@
 """Reward models, loaded and saved: a transformers backbone and a head (lib/models/heads.py).
 
-Weights come from safetensors, by key. Facts about the ten models of the paper are in
+`load` reads the heads of the paper and every checkpoint of linear layers, from safetensors, by key.
+All else is opened by lib.apps.opening. Facts about the ten models of the paper are in
 data/reward_models.csv.
 """
 
@@ -11,15 +12,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import (
     AutoModel,
-    AutoModelForSequenceClassification,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -29,12 +28,11 @@ from .. import InputError
 from ..io import INVISIBLE, as_typed
 from ..tables import registry
 from ..tables.imports import read_text
-from . import checkpoints, conversations, layers, served, tokenizers
+from . import checkpoints, conversations, tokenizers
 from .conversations import Conversation, Inputs, OpenedTurn
 from .files import Files, open_tensors, refusing, tensor_files
 from .heads import (
     LAYOUTS,
-    OUTPUTS,
     READ_AT,
     Head,
     UncertaintyHead,
@@ -45,19 +43,10 @@ from .heads import (
 )
 from .layers import Layers
 
-EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
 # INF-ORM's: two linear layers with ReLU between them, named score.
 TWO_LAYERS = "INFORMForSequenceClassification"
-# of logits, in config.json
-SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")
-# What a template writes about "Why?" and "life" that was copied with what was around it, or with
-# escapes for newlines and brackets. A quote is meant if both texts stand in it: a template may well
-# write each of them within quotes.
-WRAPPED = re.compile(
-    r"""\A\s*```|```\s*\Z|\\n|&(lt|gt|quot);|\A\s*(<!doctype|<html|\w+\s*[:=]\s*[|>]|
-    (['"]?\w+['"]?\s*[:=]\s*)?[rfbu]?(?P<quote>\"{3}|'{3}|['"])(\\.|(?!(?P=quote)).)*Why(\\.|(?!(?P=quote)).)*life)""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
+# options for models that `load` does not read by itself
+OF_OPENER = ("stream", "packed", "label", "base", "tokenizer")
 
 _CUT: set[tuple[str, str]] = set()  # models of which was printed that their template cuts replies
 
@@ -77,8 +66,8 @@ class RewardModel:
     - opened: the turn that the template opens after a reply, if any
     - layers: set if they are read one by one; the backbone then has no weights
     - files: the checkpoint's, which must not change meanwhile; None if the model was not loaded
-    - packed: whether replies are packed into rows (scoring.packed), and compiled: whether parts are
-      compiled for this
+    - reader: the class that reads prompts for this model; None for scoring.stages.Scorer
+    - compiled: whether packed rows are read by compiled parts (scoring.packed)
     """
 
     name: str
@@ -97,7 +86,7 @@ class RewardModel:
     opened: OpenedTurn | None = None
     layers: Layers | None = None
     files: Files | None = None
-    packed: bool = False
+    reader: type | None = None
     compiled: bool | None = None
 
     @property
@@ -232,13 +221,16 @@ class Options:
     - attention: None takes "eager" for Gemma-2, because "sdpa" drops its soft-capping, and "sdpa"
       for all others. "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
     - head: None reads it from the checkpoint. "urm_helpfulness" reads URM as the paper's code did.
-      "yes,no" reads a judge: the logit of the token "yes" as the next one, less that of "no"; one
-      token alone is its logit.
     - read_at: "last" token or "last_not_pad". None takes the rule of the checkpoint's own class.
     - closing: "rendered" (as None) or "trim", if the template opens another turn after the reply
-    - label: which output of a classifier is the reward, from 0. None if it has one output.
     - template: a file with another chat template
     - revision: on the hub. None takes the registry's, then the newest.
+
+    The others are for lib.apps.opening.open_model:
+
+    - head: "yes,no" reads a judge: the logit of the token "yes" as the next one, less that of "no";
+      one token alone is its logit.
+    - label: which output of a classifier is the reward, from 0. None if it has one output.
     - base: of an adapter, the folder or hub id of its base. None takes what its configuration
       names.
     - tokenizer: of a served model, the folder with its tokenizer and template. None takes what the
@@ -268,70 +260,147 @@ class Options:
     compiled: bool | None = None
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """All of a reward model but its weights: what its files, the options and the registry decide.
+
+    - entry: the registry's row
+    - tensors: which file holds each tensor
+    - opened: the turn that the template opens after a reply, if any
+    """
+
+    name: str
+    entry: dict
+    files: Files
+    config: PreTrainedConfig
+    tensors: dict[str, Path]
+    head_name: str
+    device: str
+    dtype: str
+    attention: str
+    read_at: str
+    closing: str
+    tokenizer: PreTrainedTokenizerBase
+    opened: OpenedTurn | None
+
+    @property
+    def folder(self) -> Path:
+        return self.files.folder
+
+
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
-    """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
-    to score.
+    """Return the reward model of that nickname, hub id or folder, ready to score.
 
     Single options may also be given by name, as in `load(name, device="cpu")`. InputError, in one
-    line with the remedy, if the model does not exist, is not open, or is no reward model.
+    line with the remedy, if the model does not exist, is not open, or is no reward model with one
+    of the paper's heads or linear layers; lib.apps.opening.open_model opens more.
     """
-    name, options = str(name), replace(options or Options(), **given)
-    if registry.is_served(name):
-        return _load_served(name, options)
-    if options.tokenizer is not None:
-        raise InputError("'tokenizer' is for a served model, http://host:port; leave tokenizer out")
+    options = replace(options or Options(), **given)
+    set_there = [each for each in OF_OPENER if getattr(options, each) not in (None, False)]
+    if set_there or options.label is not None:
+        raise InputError(
+            f"'{(set_there or ['label'])[0]}' is no option of load; "
+            "open such a model with lib.apps.opening.open_model"
+        )
+    checkpoint = open_checkpoint(str(name), options)
+    head = load_head(
+        checkpoint.folder,
+        tensors_of_head(checkpoint.config, checkpoint.tensors),
+        checkpoint.config,
+        checkpoint.head_name,
+    )
+    return complete(checkpoint, load_backbone(checkpoint), head)
+
+
+def open_checkpoint(
+    name: str, options: Options, files: Files | None = None, head_name: str = ""
+) -> Checkpoint:
+    """Return what is known of a reward model before its weights are read. InputError as for `load`.
+
+    files: those of the checkpoint, if they are known. head_name: its head's, if it is known.
+    """
     entry = find(name)
-    files = checkpoints.open_files(
-        entry["hub_id"], options.revision or entry["revision"], base=options.base
-    )
-    folder, device = files.folder, checkpoints.device_for(options.device)
-    config, keys = checkpoints.config_of(folder), tensor_files(folder)
+    revision = options.revision or entry["revision"]
+    files = files or checkpoints.open_files(entry["hub_id"], revision)
+    config = checkpoints.config_of(files.folder)
+    tensors = tensor_files(files.folder)
+    device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
-    wanted = options.head or entry["head"]
-    tokens = wanted if wanted == "next_token" or wanted not in LAYOUTS else ""
-    head_name = (
-        "next_token" if tokens else head_name_of(name, config, keys, options.head, entry["head"])
-    )
-    attention = checkpoints.set_attention(
-        config, options.attention or _declared(name, folder, config)
-    )
+    head_name = head_name or head_name_of(name, config, tensors, options.head, entry["head"])
+    declared = options.attention or _declared(name, files.folder, config)
+    attention = checkpoints.set_attention(config, declared)
     read_at = read_at_for(head_name, config, options.read_at)
-    tokenizer, opened = tokenizer_for(folder, head_name, options.template)
+    tokenizer, opened = tokenizer_for(files.folder, head_name, options.template)
     closing = conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated)
-    used = replace(options, device=device, dtype=dtype, attention=attention, head=head_name)
-    head = _token_head(folder, config, keys, tokenizer, tokens) if tokens else None
-    if tokens:
-        _row_of(1, options.label, f"HEAD={tokens}", config)  # refuses a label
-    backbone, head, in_files = _load_weights(files, config, keys, used, head)
-    tokenizers.refuse_larger_tokenizer(
-        folder, tokenizer, len(backbone.get_input_embeddings().weight)
-    )
-    if attention != "uncapped":
-        attention = backbone.config._attn_implementation
-    revision = files.revision + (f" head {tokens}" if tokens else "")
-    revision += "" if options.label is None else f" label {options.label}"
-    model = RewardModel(
+    return Checkpoint(
         name,
-        entry["nickname"],
-        entry["hub_id"],
-        revision,
+        entry,
+        files,
+        config,
+        tensors,
         head_name,
+        device,
         dtype,
         attention,
-        device,
-        tokenizer,
-        backbone,
-        head and head.to(device).eval(),
         read_at,
         closing,
+        tokenizer,
         opened,
-        in_files,
-        files,
-        bool(options.packed),
-        options.compiled,
+    )
+
+
+def load_backbone(checkpoint: Checkpoint, layout: dict | None = None) -> PreTrainedModel:
+    """Return the backbone with its weights, in eval mode: whole on the device, or over cards by a
+    layout (see layers.layout).
+    """
+    backbone, report = checkpoints.from_safetensors(
+        AutoModel,
+        checkpoint.folder,
+        checkpoint.config,
+        checkpoint.dtype,
+        checkpoint.attention,
+        layout,
+    )
+    prefix = f"{backbone.base_model_prefix}."  # what has none is the head's, and is checked there
+    unexpected = {key for key in report["unexpected_keys"] if key.startswith(prefix)}
+    checkpoints.refuse_unloaded(checkpoint.folder, report, unexpected)
+    return backbone.eval() if layout else checkpoints.ready(backbone, checkpoint.device)
+
+
+def complete(
+    checkpoint: Checkpoint, backbone: PreTrainedModel, head: Head | None, **others: Any
+) -> RewardModel:
+    """Return the reward model of a checkpoint with this backbone and head. others: further fields.
+
+    InputError if tokenizer and template cannot be used, or if a file has changed meanwhile.
+    """
+    rows = len(backbone.get_input_embeddings().weight)
+    tokenizers.refuse_larger_tokenizer(checkpoint.folder, checkpoint.tokenizer, rows)
+    attention = checkpoint.attention
+    if attention != "uncapped":
+        attention = backbone.config._attn_implementation
+    fields = {
+        "revision": checkpoint.files.revision,
+        "head_name": checkpoint.head_name,
+        "attention": attention,
+        "backbone": backbone,
+        "head": None if head is None else head.to(checkpoint.device).eval(),
+    }
+    model = RewardModel(
+        name=checkpoint.name,
+        nickname=checkpoint.entry["nickname"],
+        hub_id=checkpoint.entry["hub_id"],
+        dtype=checkpoint.dtype,
+        device=checkpoint.device,
+        tokenizer=checkpoint.tokenizer,
+        read_at=checkpoint.read_at,
+        closing=checkpoint.closing,
+        opened=checkpoint.opened,
+        files=checkpoint.files,
+        **(fields | others),
     )
     _refuse_unusable(model)  # now, not after the first prompt
-    files.refuse_changed()
+    checkpoint.files.refuse_changed()
     return model
 
 
@@ -364,49 +433,6 @@ def _refuse_unusable(model: RewardModel) -> None:
             f"the tokenizer of {model.name} reads all replies alike; save the model's own "
             "tokenizer there"
         )
-
-
-def _load_served(url: str, options: Options) -> RewardModel:
-    """Return the reward model that a server serves. InputError for options that the server has
-    decided.
-    """
-    decided = [
-        name
-        for name, value in vars(options).items()
-        if value is not None and name not in served.OPTIONS
-    ]
-    if decided:
-        name = decided[0].replace("_", "-")
-        raise InputError(
-            f"'{name}' is for models that are loaded here, and {url} is a server; leave {name} out"
-        )
-    server = served.Server(find(url)["hub_id"])
-    files = server.files(options.tokenizer)
-    tokenizer, opened = tokenizer_for(files.folder, "linear", options.template)
-    closing = conversations.check_closing(options.closing, opened, False)
-    server.refuse_other_tokens(tokenizer, opened, options.template is None)
-    model = RewardModel(
-        url,
-        find(url)["nickname"],
-        server.url,
-        f"{server.revision} {files.revision}",
-        "linear",
-        "the server's dtype",
-        "served",
-        "cpu",
-        tokenizer,
-        cast(PreTrainedModel, server),
-        None,
-        "last",
-        closing,
-        opened,
-        None,
-        files,
-    )
-    server.refuse_squashed(
-        [model.encode(model.conversation(asked), [reply])[0] for asked, reply in served.PROBES]
-    )
-    return model
 
 
 def find(name: str) -> dict:
@@ -489,13 +515,6 @@ def tokenizer_for(
     tokenizer = tokenizers.tokenizer_of(folder)
     if template is not None:
         tokenizer.chat_template = read_template(Path(template))
-        if tokenizer.chat_template and WRAPPED.search(
-            conversations.render(tokenizer, "Why?", ["life"])[0]
-        ):
-            raise InputError(
-                f"{template} cannot be read: it is quoted, escaped or part of another file; take "
-                "it out"
-            )
     if head_name == "classifier":
         if tokenizer.pad_token_id is None:
             raise InputError(
@@ -544,177 +563,49 @@ def read_template(file: Path) -> str:
     return template
 
 
-def _load_weights(
-    files: Files,
-    config: PreTrainedConfig,
-    keys: dict[str, Path],
-    options: Options,
-    head: Head | None = None,
-) -> tuple[PreTrainedModel, Head | None, Layers | None]:
-    """Return backbone and head: over all cards, with layers left in their files, or whole on the
-    device.
-
-    The options are those given to `load`, with device, dtype, attention and head decided. `head`:
-    one that is loaded.
-    """
-    folder, label = files.folder, options.label
-    head_name, dtype, attention, device = (
-        options.head,
-        options.dtype,
-        options.attention,
-        options.device,
-    )
-    assert head_name and dtype and attention and device
-    if head_name == "classifier":
-        # refuses to stream an encoder
-        layers.are_wanted(options.stream, folder, config, head_name, dtype, device)
-        row = _row_of(config.num_labels, label, "its classifier", config)
-        model, report = checkpoints.from_safetensors(
-            AutoModelForSequenceClassification, folder, config, dtype, None
-        )
-        checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-        linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
-        # it gets one output
-        last = [part for part in linear if part.out_features == config.num_labels][-1]
-        last.weight = nn.Parameter(last.weight[row])
-        last.bias = None if last.bias is None else nn.Parameter(last.bias[row])
-        return checkpoints.ready(model, device), None, None
-    head = head or load_head(folder, tensors_of_head(config, keys), config, head_name, label)
-    free = {} if options.stream else layers.free_on_cards(device)
-    layout = layers.layout(folder, config, head_name, dtype, free)
-    if not layout and layers.are_wanted(options.stream, folder, config, head_name, dtype, device):
-        backbone, in_files = layers.open_layers(files, config, keys, dtype, attention, device)
-        return backbone, head, in_files
-    backbone, report = checkpoints.from_safetensors(
-        AutoModel, folder, config, dtype, attention, layout
-    )
-    prefix = f"{backbone.base_model_prefix}."  # what has none is the head's, and is checked there
-    checkpoints.refuse_unloaded(
-        folder, report, {key for key in report["unexpected_keys"] if key.startswith(prefix)}
-    )
-    return backbone.eval() if layout else checkpoints.ready(backbone, device), head, None
-
-
-def _token_head(
-    folder: Path,
-    config: PreTrainedConfig,
-    keys: dict[str, Path],
-    tokenizer: PreTrainedTokenizerBase,
-    tokens: str,
-) -> Head:
-    """Return the head that reads the logits of one or two tokens, named with a comma between, in
-    fp32.
-
-    InputError for names that are not one token each, and for a checkpoint without a language
-    model's output matrix.
-    """
-    ids: list[int] = []
-    for name in tokens.split(","):
-        written = [
-            tokenizer(text, add_special_tokens=False)["input_ids"]
-            for text in (name, f" {name}")
-            if name
-        ]
-        ids += next(
-            (each for each in written if len(each) == 1 and each[0] != tokenizer.unk_token_id), [-1]
-        )
-    blanks = {name[:1].isspace() for name in tokens.split(",")}
-    if -1 in ids or len(set(ids)) != len(ids) or len(ids) > 2 or len(blanks) > 1:
-        raise InputError(
-            f"head '{tokens}' does not name one or two tokens of {folder}; write HEAD=yes,no with "
-            "words that are one token each, a blank before both or before none, or leave head out"
-        )
-    places = {f"lm_head.{key.rpartition('.')[2]}": key for key in keys if key.startswith(OUTPUTS)}
-    if (
-        not places
-        and config.tie_word_embeddings
-        and re.search("CausalLM|GPT2LM", checkpoints.architecture_of(config))
-    ):
-        places = dict(
-            zip(["lm_head.weight"], (key for key in keys if key.endswith(EMBEDDINGS)), strict=False)
-        )
-    scaled = [name for name in SCALES if getattr(config, name, None) not in (None, 1)]
-    if "lm_head.weight" not in places or config.is_encoder_decoder or scaled:
-        problem = (
-            f"scales its logits ({scaled[0]})"
-            if scaled
-            else "has no output matrix of a decoder (lm_head.weight)"
-        )
-        raise InputError(
-            f"{folder} {problem}, so tokens' logits cannot be read here; leave head out"
-        )
-    tables = {name: open_tensors(keys[key]).get_slice(key) for name, key in places.items()}
-    tokenizers.refuse_larger_tokenizer(folder, tokenizer, tables["lm_head.weight"].get_shape()[0])
-    tensors = {
-        name: torch.cat([table[i : i + 1] for i in ids]).float() for name, table in tables.items()
-    }
-    head = new_head("next_token", config, {name: tensor.shape for name, tensor in tensors.items()})
-    head.load_state_dict(tensors)
-    return head
-
-
-def _row_of(outputs: int, label: int | None, what: str, config: PreTrainedConfig) -> slice:
-    """Return which of a head's outputs is the reward. InputError if it does not exist or the
-    user has to choose one.
-    """
-    architecture = checkpoints.architecture_of(config)
-    problem = f"a reward model has one; say which one is the reward: LABEL=0 to LABEL={outputs - 1}"
-    if not (is_classifier := re.fullmatch("none|.*ForSequenceClassification", architecture)):
-        elsewhere = "score its texts elsewhere (python -m lib.run export)"
-        problem = f"a {architecture} is no classifier with a label that is the reward; {elsewhere}"
-    if outputs != 1 and (label is None or not is_classifier):
-        raise InputError(f"the head has {outputs} outputs ({what}), and {problem}")
-    if label is not None and not 0 <= label < outputs:
-        raise InputError(
-            f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0"
-        )
-    return slice(label, None if label is None else label + 1)
-
-
 def load_head(
-    folder: Path,
-    keys: dict[str, Path],
-    config: PreTrainedConfig,
-    head_name: str,
-    label: int | None = None,
+    folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str
 ) -> Head:
     """Return the head whose tensors these files hold, in fp32. InputError if one is missing,
-    misshapen or left over.
+    misshapen (as of a head with several outputs) or left over.
 
-    label: which output of a linear head with several is the reward.
+    keys: which file holds each of its tensors.
     """
-    names = {
-        own_name(head_name, key): key for key in keys if not key.endswith("num_batches_tracked")
-    }
-    tensors = {name: open_tensors(keys[key]).get_tensor(key).float() for name, key in names.items()}
+    return head_of(folder, head_tensors(keys, head_name), config, head_name)
+
+
+def head_tensors(keys: dict[str, Path], head_name: str) -> dict[str, Tensor]:
+    """Return the tensors of a head in fp32, by their names in the checkpoint."""
+    if LAYOUTS[head_name].make is None:
+        raise InputError(
+            "the model is an encoder, whose head is part of it; open it with "
+            "lib.apps.opening.open_model"
+        )
+    kept = [key for key in keys if not key.endswith("num_batches_tracked")]
+    return {key: open_tensors(keys[key]).get_tensor(key).float() for key in kept}
+
+
+def head_of(
+    folder: Path, stored: dict[str, Tensor], config: PreTrainedConfig, head_name: str
+) -> Head:
+    """Return the head with these tensors, given by their names in the checkpoint. InputError if one
+    is missing, misshapen or left over.
+    """
+    names = {own_name(head_name, key): key for key in stored}  # name in the head -> in the file
+    tensors = {name: stored[key] for name, key in names.items()}
     with checkpoints.built_from(folder):
         head = new_head(head_name, config, {name: tensor.shape for name, tensor in tensors.items()})
-    expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    if LAYOUTS[head_name].is_linear:
-        # the last layer, which alone may have several rows
-        last = list(expected)[-1].rpartition(".")[0]
-        for name in [f"{last}.weight", f"{last}.bias"]:
-            if (
-                name in tensors
-                and name in expected
-                and tensors[name].shape[1:] == expected[name].shape[1:]
-            ):
-                tensors[name] = tensors[name][
-                    _row_of(len(tensors[name]), label, names[name], config)
-                ]
-    elif label is not None:
-        raise InputError(
-            f"a label is for classifiers with several, and head {head_name} has one; leave label "
-            "out"
-        )
-    both = tensors.keys() & expected.keys()
-    report = {
-        "missing_keys": expected.keys() - tensors.keys(),
-        "mismatched_keys": [
-            names[name] for name in both if tensors[name].shape != expected[name].shape
-        ],
+    shapes = {
+        name: tensor.shape
+        for name, tensor in head.state_dict().items()
+        if not name.endswith("num_batches_tracked")
     }
-    extra = [names[name] for name in tensors.keys() - expected.keys()]
+    both = tensors.keys() & shapes.keys()
+    report = {
+        "missing_keys": shapes.keys() - tensors.keys(),
+        "mismatched_keys": [names[name] for name in both if tensors[name].shape != shapes[name]],
+    }
+    extra = [names[name] for name in tensors.keys() - shapes.keys()]
     checkpoints.refuse_unloaded(folder, report, extra, head_name)
     head.load_state_dict(tensors, strict=False)
     return head

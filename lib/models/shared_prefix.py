@@ -73,11 +73,7 @@ def attend(
     - others: arguments that change nothing here. ValueError for any that may, such as the sinks of
       GPT-OSS (s_aux).
     """
-    unknown = sorted(
-        name for name, value in others.items() if value is not None and name not in WITHOUT_EFFECT
-    )
-    if unknown or others.get("dropout"):
-        raise ValueError(f"its attention takes {', '.join(unknown) or 'dropout'}")
+    refuse_unknown(others)
     # An index, which torch's types take for a tensor
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
     batch, heads, length, d = query.shape
@@ -88,18 +84,26 @@ def attend(
     grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
     # named, because -1 means nothing where the prefix has no tokens
     rows = heads // kv_heads * length
-    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(
-        kv_heads, batch, rows, prefix
-    )
+    to_prefix = grouped.reshape(kv_heads, -1, d) @ prefix_key.mT
     to_reply = grouped @ keys.mT  # (kv_heads, batch, group * length, others)
-    attention = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
+    to_prefix = to_prefix.view(kv_heads, batch, rows, prefix)
+    scores = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
     if softcap is not None:
-        attention = softcap * torch.tanh(attention / softcap)
-    attention[..., prefix:].masked_fill_(unseen, -torch.inf)
-    weights = attention.softmax(-1).to(query.dtype)
-    from_prefix = weights[..., :prefix].reshape(kv_heads, batch * rows, prefix) @ prefix_value
-    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ values
+        scores = softcap * torch.tanh(scores / softcap)
+    scores[..., prefix:].masked_fill_(unseen, -torch.inf)
+    weights = scores.softmax(-1).to(query.dtype)
+    out = weights[..., :prefix].reshape(kv_heads, batch * rows, prefix) @ prefix_value
+    out = out.view_as(grouped) + weights[..., prefix:] @ values
     return out.transpose(0, 1).reshape(batch, heads, length, d).transpose(1, 2).contiguous(), None
+
+
+def refuse_unknown(others: dict[str, object]) -> None:
+    """Raise ValueError for an argument of attention that may change its result."""
+    named = {name for name, value in others.items() if value is not None}
+    if unknown := sorted(named - WITHOUT_EFFECT):
+        raise ValueError(f"its attention takes {', '.join(unknown)}")
+    if others.get("dropout"):
+        raise ValueError("its attention takes dropout")
 
 
 AttentionInterface.register("shared_prefix", shared_prefix_attention)

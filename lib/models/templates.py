@@ -16,13 +16,12 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
 from jinja2 import nodes
-from jinja2.runtime import Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from .. import InputError
@@ -35,6 +34,8 @@ DAY = datetime.datetime(2024, 7, 26)
 SECONDS = 30  # that one call may take, for all of its conversations
 LONGEST = 50_000  # characters that a template may add to a conversation
 MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
+# what Python writes for an object without a text of its own
+ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>")
 # of jinja: they draw at random, or sort keys by their addresses
 RANDOM = ("random", "lipsum", "pprint")
 
@@ -189,62 +190,15 @@ def running_child() -> Child:
 # --- in the child ---------------------------------------------------------------------------------
 
 
-class _Object:
-    """A function, an iterator or another object, whose text would hold an address: another one
-    in each process.
-    """
-
-    def __init__(self, held: Any):
-        self.held = held
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return _without_text(self.held(*given, **named))
-
-    def __iter__(self) -> Iterator:
-        return iter(self.held)
-
-    def __repr__(self) -> str:
-        raise InputError("writes an object as text, which is another text in each process")
-
-
-def _without_text(value: Any) -> Any:
-    """Return the value; an _Object if Python would write its address."""
-    has_address = (
-        callable(value) or isinstance(value, Iterator) or type(value).__repr__ is object.__repr__
-    )
-    return (
-        _Object(value)
-        if has_address and not isinstance(value, _Object | Macro | Undefined)
-        else value
-    )
-
-
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox of transformers, on the day DAY, without chance, in which objects have no
-    text.
-    """
+    """The sandbox of transformers, on the day DAY and without chance."""
 
     def from_string(self, *given: Any, **named: Any) -> Any:
-        kept, filters = self.globals | {"strftime_now": DAY.strftime}, self.filters.items()
-        self.globals = {
-            name: _without_text(value) for name, value in kept.items() if name not in RANDOM
-        }
-        self.filters = {
-            name: functools.update_wrapper(_Object(f), f)
-            for name, f in filters
-            if name not in RANDOM
-        }
+        self.globals["strftime_now"] = DAY.strftime
+        for name in RANDOM:
+            self.globals.pop(name, None)
+        self.filters = {name: made for name, made in self.filters.items() if name not in RANDOM}
         return super().from_string(*given, **named)
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        return _without_text(
-            super().getattr(obj.held if isinstance(obj, _Object) else obj, attribute)
-        )
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        return _without_text(
-            super().getitem(obj.held if isinstance(obj, _Object) else obj, argument)
-        )
 
 
 def _serve() -> None:
@@ -283,6 +237,8 @@ def _render(
             raise InputError(
                 f"writes {len(text):,} characters around a conversation of {characters:,}"
             )
+        if ADDRESS.search(text) and not ADDRESS.search(str(turns)):
+            raise InputError("writes an object as text, which is another text in each process")
     return texts
 
 

@@ -2,14 +2,11 @@
 one line.
 """
 
-import base64
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tokenizers import Tokenizer, models
 from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
@@ -17,8 +14,6 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 from .. import InputError
 from . import templates
 from .files import first_line, quiet_transformers, read_json, refusing
-
-MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cuts it
 
 
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
@@ -29,9 +24,8 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     switched off, and a printed line says so: it is meant for training and cuts a text differently
     each time. Truncation and padding that the file asks for are left out, because whole
     conversations are scored, and nothing is padded. InputError if transformers can open no
-    tokenizer, or if it may make a text more than MOST_GROWTH times as long.
+    tokenizer.
     """
-    _refuse_growing_texts(folder / "tokenizer.json")
     # A broken file, or a class that is not there, fails in many ways.
     unreadable = f"{folder} holds no tokenizer that transformers can open"
     with refusing(unreadable, "save tokenizer.json there"), working_tokenizer(folder):
@@ -269,72 +263,6 @@ def working_tokenizer(where: Path | str) -> Iterator[None]:
         raise InputError(
             f"the tokenizer of {where} fails ({first_line(error)}); download it again"
         ) from error
-
-
-def _refuse_growing_texts(file: Path) -> None:
-    """Raise InputError if a tokenizer.json may make a text more than MOST_GROWTH times as long.
-
-    It would then compute for hours or fill the memory, in the tokenizers library, where Ctrl-C does
-    not reach it.
-    """
-    try:
-        state = json.loads(file.read_text(encoding="utf-8"))
-        growths = {
-            part: _growth(list(_steps(state.get(part)))) for part in ("normalizer", "decoder")
-        }
-    except Exception:  # there is none, or it is refused when it is opened
-        return
-    for part, growth in growths.items():
-        if growth > MOST_GROWTH:
-            raise InputError(
-                f"{file}: its {part} may make a text {min(growth, 10**9):,.0f} times as long; save "
-                "the tokenizer that the model was trained with"
-            )
-
-
-def _steps(part: dict | None) -> Iterator[tuple[dict, str, int]]:
-    """Yield the steps of a normalizer or decoder, in order, out of sequences of any depth.
-
-    Each comes with the text that it writes, the longest if there are several, and how many
-    characters it replaces.
-    """
-    step = part or {"type": "Sequence"}
-    if step["type"] == "Sequence":
-        for inside in step.get("normalizers", step.get("decoders", [])):
-            yield from _steps(inside)
-    elif step["type"] == "Replace":
-        yield step, step["content"], max(1, len(step["pattern"].get("String", "")))
-    elif step["type"] == "Prepend":
-        yield step, step["prepend"], 1
-    # a trie, and the texts that it leads to, each ended by a zero
-    elif step["type"] == "Precompiled":
-        table = base64.b64decode(step["precompiled_charsmap"] or "")
-        texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
-        yield step, max(texts, key=len).decode(errors="replace"), 1
-    else:
-        yield step, "", 1
-
-
-def _growth(steps: list[tuple[dict, str, int]]) -> float:
-    """Return a bound on how many characters these steps make of one.
-
-    A character stays until a step writes another text for it. What the later steps make of this
-    text is computed, on two copies of it, so that a step that matches across the two also counts.
-    The bound is the sum over all steps, as a step that matches no characters can write its text
-    beside any other.
-    """
-    growth = 1.0
-    for number, (_, written, matched) in enumerate(steps):
-        text = 2 * written
-        for later, _, _ in steps[number + 1 :]:
-            if len(text) > 2 * MOST_GROWTH * matched:
-                break
-            state = json.loads(Tokenizer(models.BPE()).to_str()) | {"normalizer": later}
-            # it is damaged, which is told when the tokenizer is opened
-            with contextlib.suppress(Exception):
-                text = Tokenizer.from_str(json.dumps(state)).normalizer.normalize_str(text)
-        growth += len(text) / (2 * matched)
-    return growth
 
 
 def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,6 @@ from . import padded, shards, stages
 from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
-SERVED_PER_SHARD = 1000  # the same for a served model, whose server may end
 # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
 COMPARED = 64
 
@@ -73,7 +73,8 @@ def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]
     """
     found = {id(each): np.empty(len(each.suffixes), dtype=np.float32) for each in inputs}
     blocks = [block for each in inputs for block in blocks_of(each)]
-    for block, rewards in stages.score(model, blocks, way=padded.score):
+    way = padded.score if stages.reader_of(model).pads else None
+    for block, rewards in stages.score(model, blocks, way=way):
         found[id(block.inputs)][block.shard] = rewards
     return [found[id(each)][each.group] for each in inputs]
 
@@ -111,33 +112,35 @@ def score_vocabulary(
         table, scored = _read_table(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
         if missing:
-            silent, before = not progress, table.attrs.get("metadata", {})
+            metadata = settings | run | _about_when(started, scored | missing)
+            if scored:
+                metadata["earlier"] = _earlier_runs(table, run)
             with tqdm(
                 unit=" replies",
                 desc=model.nickname,
-                unit_scale=model.layers is not None,
-                disable=silent,
+                unit_scale=stages.reader_of(model).by_layer,
+                disable=not progress,
             ) as bar:
-                table = _with_rewards(
-                    table if len(table) else tokens, model, missing, folder, bar, how
-                )
-            start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(
-                timespec="seconds"
-            )
-            when: dict = {
-                "prompts": scored | missing,
-                "start": start,
-                "seconds": round(time.time() - started, 1),
-            }
-            # with what they were computed, which may be other versions and another device
-            if scored:
-                when["earlier"] = [
-                    *before.get("earlier", []),
-                    {key: before.get(key) for key in ("prompts", *run)},
-                ]
-            scores.write(table, path, settings | run | when)
+                start = table if len(table) else tokens
+                table = _with_rewards(start, model, missing, folder, bar, how)
+            metadata["seconds"] = round(time.time() - started, 1)
+            scores.write(table, path, metadata)
         shards.remove(folder, (scored | missing).values())
         return scores.read(path) if missing else table
+
+
+def _about_when(started: float, prompts: dict[str, str]) -> dict[str, Any]:
+    """Return the prompts of a table and when its scoring started, in UTC."""
+    start = datetime.datetime.fromtimestamp(started, datetime.UTC)
+    return {"prompts": prompts, "start": start.isoformat(timespec="seconds")}
+
+
+def _earlier_runs(table: pd.DataFrame, run: dict) -> list[dict]:
+    """Return what a table says of the runs before this one, which may have had other versions and
+    another device.
+    """
+    before = table.attrs.get("metadata", {})
+    return [*before.get("earlier", []), {key: before.get(key) for key in ("prompts", *run)}]
 
 
 def _with_rewards(
@@ -152,21 +155,19 @@ def _with_rewards(
     shards are only read.
     """
     rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
+    replies = replies_of(table, how.get("reply_mode", "text"))
+    most = stages.reader_of(model).replies_per_shard or REPLIES_PER_SHARD
 
     def unscored() -> Iterator[Block]:
         nonlocal table
         blocks: list[Block] = []
-        replies = replies_of(table, how.get("reply_mode", "text"))
-        for prompt, inputs in zip(
-            prompts.values(), prepare(model, prompts.values(), replies, **how), strict=True
-        ):
+        prepared = prepare(model, prompts.values(), replies, **how)
+        for prompt, inputs in zip(prompts.values(), prepared, strict=True):
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
             # one list for prompts read alike
             if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:
-                blocks = blocks_of(
-                    inputs, SERVED_PER_SHARD if model.is_served else REPLIES_PER_SHARD
-                )
+                blocks = blocks_of(inputs, most)
             rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
             for number, block in enumerate(blocks):
                 file = shards.path_of(folder, prompt, number)

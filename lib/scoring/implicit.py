@@ -6,8 +6,8 @@ et al. 2023, arXiv 2305.18290, section 4). Each language model reads the prompt 
 model does.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ class LogRatio(Scorer):
     """A prompt as both language models have read it: the log-ratio of every reply, in batches."""
 
     model: "ImplicitRewardModel"
+    pads = False
 
     def __init__(
         self, model: "ImplicitRewardModel", inputs: Inputs, tokens_per_batch: int | None = None
@@ -44,6 +45,9 @@ class LogRatio(Scorer):
             self.readers = [
                 _Reader(each, self.inputs) for each in (self.model.policy, self.model.reference)
             ]
+
+    def _shares(self, length: int) -> bool:
+        return False  # replies are no trees here: the logits after each token are needed
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
@@ -101,12 +105,11 @@ class ImplicitRewardModel(RewardModel):
     `beta` is the reward per nat. `ends` is 1 if the token that ends the reply counts, else 0.
     """
 
-    policy: LanguageModel = None  # type: ignore[assignment]  # always given; fields before it have defaults
+    # always given; fields before them have defaults
+    policy: LanguageModel = None  # type: ignore[assignment]
     reference: LanguageModel = None  # type: ignore[assignment]
     beta: float = 1.0
     ends: int = 1
-
-    reader: ClassVar[type[Scorer]] = LogRatio
 
 
 def load(
@@ -119,19 +122,20 @@ def load(
     dtype: str | None = None,
     attention: str | None = None,
     untrained: bool = False,
+    load_one: Callable[..., LanguageModel] = language_models.load,
 ) -> ImplicitRewardModel:
     """Return the implicit reward model of a language model and the reference that it was trained
     from.
 
     Both are named as for language_models.load, and read the first one's chat template. `end` says
     whether the token that ends the reply counts. `untrained` accepts two equal models, as at the
-    start of a training. InputError also for other vocabularies, and if an architecture computes its
-    logits in an unknown way.
+    start of a training. `load_one` loads either model. InputError also for other vocabularies, and
+    if an architecture computes its logits in an unknown way.
     """
     if not 1e-6 <= beta <= 1e6:
         raise InputError(f"beta must be a number from 1e-6 to 1e6, not {beta:g}")
-    policy = language_models.load(name, device=device, dtype=dtype, attention=attention, tuned=True)
-    before = language_models.load(reference, device=device, dtype=dtype, attention=attention)
+    policy = load_one(name, device=device, dtype=dtype, attention=attention, tuned=True)
+    before = load_one(reference, device=device, dtype=dtype, attention=attention)
     if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
         raise InputError(
             f"{name} and {reference} have different vocabularies; name the language model that "
@@ -157,6 +161,7 @@ def load(
         backbone=policy.model.base_model,
         head=None,
         read_at="reply",
+        reader=LogRatio,
         policy=policy,
         reference=before,
         beta=beta,

@@ -2,7 +2,8 @@
 
 A row holds many replies, and those that begin alike share their first tokens, as in trees. One mask
 lets each token see the prompt, its ancestors and itself, so a fast attention over whole rows can be
-used. Norms, MLPs and rotary embeddings are compiled on a GPU. `load(..., packed=True)` asks for it.
+used. Norms, MLPs and rotary embeddings are compiled on a GPU. `open_model(..., packed=True)` asks
+for it.
 Scorer is the reference, and faster on a CPU.
 """
 
@@ -20,7 +21,8 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
-from ..models.shared_prefix import WITHOUT_EFFECT, attend, attending
+from ..models.shared_prefix import attend, attending, refuse_unknown
+from . import trees
 from .stages import Scorer
 
 WIDTH = 256  # tokens of a row; 512 and 1,024 took 1 and 4% longer on an H200
@@ -51,35 +53,50 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     width widens all rows. A reply is never divided, and its first tokens are shared within a row.
     """
     tokens = suffixes.numpy()
-    # where a reply leaves the one before it, and from there on
-    is_new = np.ones(tokens.shape, dtype=bool)
-    is_new[1:] = np.logical_or.accumulate(tokens[1:] != tokens[:-1], axis=1)
-    is_new &= tokens >= 0
     lengths = (tokens >= 0).sum(1)
     width = max(width, int(lengths.max()))
+    is_new = trees.new_tokens(tokens)
     row_of = _assign_rows(is_new.sum(1), lengths, width)  # (n,)
     opens_row = np.append(True, row_of[1:] != row_of[:-1])
     is_new[opens_row] = tokens[opens_row] >= 0
+    column_of = _assign_columns(is_new, row_of)  # (n, longest)
     replies, depths = np.nonzero(is_new)  # of each node, in the order of the rows
-    first_node = np.searchsorted(row_of[replies], np.arange(row_of[-1] + 1))  # (rows,)
-    rows = row_of[replies]
-    columns = np.arange(len(replies)) - first_node[rows]
-    column_of = np.full(tokens.shape, -1)
-    column_of[is_new] = columns
-    # A reply that shares a token has it from the last one before it that had a new token there
-    source = np.where(is_new, np.arange(len(tokens))[:, None], 0)
-    column_of = np.take_along_axis(column_of, np.maximum.accumulate(source, axis=0), axis=0)
+    rows, columns = row_of[replies], column_of[is_new]
     shape = (int(row_of[-1]) + 1, width)
     ids, depth_of = np.zeros((2, *shape), dtype=np.int64)
     ids[rows, columns], depth_of[rows, columns] = tokens[is_new], depths
     leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
     nodes, ancestors = _pairs_of(column_of[replies], depths)
-    # padding sees itself
-    seen = torch.eye(width, dtype=torch.bool, device=device).repeat(shape[0], 1, 1)
-    index = (rows[nodes], columns[nodes], ancestors)
-    seen[tuple(torch.from_numpy(part).to(device) for part in index)] = True
+    seen = _seen(shape, (rows[nodes], columns[nodes], ancestors), device)
     on_device = [torch.from_numpy(part).to(device) for part in (ids, depth_of, leaves)]
     return Rows(on_device[0], on_device[1], seen, on_device[2])
+
+
+def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
+    """Return the column of each token of each reply, (n, longest); a token that is shared has one.
+
+    is_new: which tokens are nodes of their own, (n, longest). row_of: the row of each reply, (n,).
+    """
+    rows = row_of[np.nonzero(is_new)[0]]  # of each node
+    first_node = np.searchsorted(rows, np.arange(row_of[-1] + 1))  # (rows,)
+    column_of = np.full(is_new.shape, -1)
+    column_of[is_new] = np.arange(len(rows)) - first_node[rows]
+    # A reply that shares a token has it from the last one before it that had a new token there
+    source = np.where(is_new, np.arange(len(is_new))[:, None], 0)
+    return np.take_along_axis(column_of, np.maximum.accumulate(source, axis=0), axis=0)
+
+
+def _seen(
+    shape: tuple[int, int], pairs: tuple[np.ndarray, np.ndarray, np.ndarray], device: str
+) -> Tensor:
+    """Return which nodes of a row each node sees, (rows, width, width) bool: padding sees itself.
+
+    pairs: the row, the column and an ancestor's column, (pairs,) each.
+    """
+    rows, width = shape
+    seen = torch.eye(width, dtype=torch.bool, device=device).repeat(rows, 1, 1)
+    seen[tuple(torch.from_numpy(part).to(device) for part in pairs)] = True
+    return seen
 
 
 def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
@@ -133,31 +150,30 @@ def _attention(
     ValueError for an argument that may change the result, such as the sinks of GPT-OSS (s_aux). The
     window was compared with the longest reply before (stages.can_share_prefix).
     """
-    unknown = {name for name, value in others.items() if value is not None} - WITHOUT_EFFECT
-    if unknown:
-        raise ValueError(f"its attention takes {', '.join(sorted(unknown))}")
+    refuse_unknown(others)
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]  # (kv_heads, prefix, d)
-    group = query.shape[1] // key.shape[1]
+    is_grouped = query.shape[1] > key.shape[1]
     if softcap is not None and blocks is None:  # SDPA cannot cap scores
-        unseen = ~seen[:, 0, :, prefix_key.shape[1] :].repeat(1, group, 1)
+        unseen = ~seen[:, 0, :, prefix_key.shape[1] :]
         return attend(
             module,
             query,
             key.transpose(0, 1),
             value.transpose(0, 1),
-            unseen,
+            unseen.repeat(1, query.shape[1] // key.shape[1], 1),
             scaling=scaling,
             shared=shared,
             softcap=softcap,
         )
+    # (rows, kv_heads, prefix and width, d)
     keys = torch.cat([prefix_key.expand(len(key), -1, -1, -1), key], dim=2)
     values = torch.cat([prefix_value.expand(len(value), -1, -1, -1), value], dim=2)
     if softcap is None:
         out = scaled_dot_product_attention(
-            query, keys, values, seen, scale=scaling, enable_gqa=group > 1
+            query, keys, values, seen, scale=scaling, enable_gqa=is_grouped
         )
     else:
-        out = flex()(query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=group > 1)
+        out = flex()(query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=is_grouped)
     return out.transpose(1, 2).contiguous(), None
 
 

@@ -3,7 +3,7 @@ their replies.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from ..models.conversations import Ids
 from ..models.hardware import one_thread, release
 from ..models.reward_models import RewardModel
 from . import agreement, stages
+from .encoders import WholeConversations, rewards_of_padded
 from .stages import Block
 
 # replies; a prompt with more is read by itself, because its replies then fill batches of one length
@@ -33,11 +34,12 @@ def score(
     """Yield each block with its rewards, (replies,) float32, those of few replies first. For
     stages.score.
     """
-    blocks = list(blocks)
+    blocks, reader = list(blocks), stages.reader_of(model)
     most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
-    few = [block for block in blocks if len(block.shard) <= FEW and _can_pad(model, block)]
-    # To a served model conversations go without their padding.
-    if few and not model.is_served and (reason := _disagreement(model, _longest(few), most)):
+    few = [each for each in blocks if len(each.shard) <= FEW and reader.can_pad(model, each)]
+    # To a server conversations go without their padding.
+    reason = _disagreement(model, _longest(few), most) if few and reader.computes_here else ""
+    if reason:
         tqdm.write(
             f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: "
             f"{reason}",
@@ -49,13 +51,7 @@ def score(
         bar.update(sum(len(block.shard) for block in together))
     done = set(map(id, few))
     others = [block for block in blocks if id(block) not in done]
-    yield from stages.one_prompt_after_another(model, others, tokens_per_batch, bar)
-
-
-def _can_pad(model: RewardModel, block: Block) -> bool:
-    """Return whether padding cannot change how these conversations are read."""
-    plain = not hasattr(model, "reader") and block.inputs.conversation.gate_position is None
-    return plain and (not model.causal or agreement.can_share_prefix(model, block.longest))
+    yield from reader.each_block(model, others, tokens_per_batch, bar)
 
 
 def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
@@ -63,24 +59,21 @@ def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
 
     Prompts with one reply are read with it, and not mixed with others.
     """
+    single = [block for block in blocks if len(block.shard) == 1]
+    several = [block for block in blocks if len(block.shard) > 1]
+    yield from _of_few_tokens(single, lambda block: block.longest, most)
+    yield from _of_few_tokens(several, lambda block: len(block.inputs.prefix_ids), most)
 
-    def length(block: Block) -> int:
-        return block.longest if len(block.shard) == 1 else len(block.inputs.prefix_ids)
 
-    together: list[Block] = []
-    for block in sorted(
-        blocks, key=lambda block: (len(block.shard) == 1, length(block)), reverse=True
-    ):
-        alone = len(block.shard) == 1
-        if together and (
-            alone != (len(together[0].shard) == 1)
-            or length(together[0]) * (len(together) + 1) > most
-        ):
-            yield together
-            together = []
-        together.append(block)
-    if together:
-        yield together
+def _of_few_tokens(
+    blocks: list[Block], length: Callable[[Block], int], most: int
+) -> Iterator[list[Block]]:
+    """Yield the blocks, longest first, in lists of at most that many tokens with their padding."""
+    ordered = sorted(blocks, key=length, reverse=True)
+    while ordered:
+        count = max(1, most // max(1, length(ordered[0])))
+        yield ordered[:count]
+        ordered = ordered[count:]
 
 
 def _longest(blocks: list[Block]) -> list[Block]:
@@ -165,37 +158,39 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
     """Return the rewards of all replies of the blocks, (replies,)."""
     prompts = [block.inputs.prefix_ids for block in blocks]
     replies = [block.inputs.suffixes[i] for block in blocks for i in block.shard]
-    # (replies,), the prompt of each
+    # the prompt of each, (replies,)
     owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])
     whole = [prompts[number] + reply for number, reply in zip(owner, replies, strict=True)]
-    if not model.causal:
-        ids, mask = _padded(model, whole)
-        given = {"input_ids": ids, "attention_mask": mask}
-        if getattr(model.backbone.config, "type_vocab_size", 0) > 1:
-            starts = [len(blocks[number].inputs.conversation.prefix_ids) for number in owner]
-            positions = torch.arange(ids.shape[1], device=ids.device)
-            given["token_type_ids"] = (
-                positions >= torch.tensor(starts, device=ids.device)[:, None]
-            ).long() * mask
-        return model.backbone(**given).logits[:, 0]
-    pad = model.pad_token_id if model.read_at == "last_not_pad" else None
-    read_at = np.array(
-        [max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole]
-    )
+    if issubclass(stages.reader_of(model), WholeConversations):
+        before = [blocks[number].inputs.conversation.prefix_ids for number in owner]
+        return rewards_of_padded(model, *_padded(model, whole), before)
+    read_at = _positions_read(model, whole)
     lengths = np.array([len(prompts[number]) for number in owner])
-    if len(replies) > len(blocks) and (read_at >= lengths).all() and lengths.min():
-        states = _after_prompts(model, prompts, replies, owner, read_at - lengths, most)
+    in_replies = read_at - lengths  # negative where a reward is read in the prompt
+    if len(replies) > len(blocks) and in_replies.min() >= 0 and lengths.min():
+        states = _after_prompts(model, prompts, replies, owner, in_replies, most)
     else:
         ids, mask = _padded(model, whole)
-        states = model.backbone(
-            input_ids=ids, attention_mask=mask, use_cache=False
-        ).last_hidden_state
-        states = states[
-            torch.arange(len(whole), device=model.device),
-            torch.from_numpy(read_at).to(model.device),
-        ]
-    assert model.head is not None
+        out = model.backbone(input_ids=ids, attention_mask=mask, use_cache=False)
+        states = _at(out.last_hidden_state, read_at)
+    assert model.head is not None  # as every decoder's
     return model.head(states.float(), None)
+
+
+def _positions_read(model: RewardModel, whole: list[Ids]) -> np.ndarray:
+    """Return at which token of each conversation its reward is read, (replies,)."""
+    if model.read_at != "last_not_pad":
+        return np.array([len(ids) - 1 for ids in whole])
+    pad = model.pad_token_id
+    return np.array(
+        [max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole]
+    )
+
+
+def _at(states: Tensor, positions: np.ndarray) -> Tensor:
+    """Return each row's state at its position, (rows, d). The states are (rows, longest, d)."""
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, torch.from_numpy(positions).to(states.device)]
 
 
 def _after_prompts(
@@ -209,38 +204,46 @@ def _after_prompts(
     """Return the output at token `read_at` of each reply after the prompt of its owner,
     (replies, d).
     """
-    ids, mask = _padded(model, prompts, in_front=True)
-    cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    model.backbone(
-        input_ids=ids,
-        attention_mask=mask,
-        position_ids=positions,
-        past_key_values=cache,
-        use_cache=True,
-    )
-    order, start, states = (
-        sorted(range(len(replies)), key=lambda i: -len(replies[i])),
-        0,
-        list[Tensor](),
-    )
+    cache, mask = _read_prompts(model, prompts)
+    order = np.array(sorted(range(len(replies)), key=lambda i: -len(replies[i])))
+    states: list[Tensor] = []
+    start = 0
     while start < len(order):
         some = order[start : start + max(1, most // len(replies[order[start]]))]
         start += len(some)
         rows = torch.from_numpy(owner[some]).to(model.device)
         ids, of_reply = _padded(model, [replies[i] for i in some])
-        copied = DynamicCache()  # keys and values of each layer: (rows, kv_heads, prompt, d)
-        for number, layer in enumerate(cache.layers):
-            copied.update(layer.keys[rows], layer.values[rows], number)
-        positions = mask.sum(1)[rows, None] + torch.arange(ids.shape[1], device=model.device)
-        given = {
-            "attention_mask": torch.cat([mask[rows], of_reply], dim=1),
-            "position_ids": positions,
-        }
-        # (rows, longest, d)
-        out = model.backbone(input_ids=ids, past_key_values=copied, **given).last_hidden_state
-        states.append(out[torch.arange(len(some)), torch.from_numpy(read_at[some])])
+        steps = torch.arange(ids.shape[1], device=model.device)
+        out = model.backbone(
+            input_ids=ids,
+            attention_mask=torch.cat([mask[rows], of_reply], dim=1),
+            position_ids=mask[rows].sum(1, keepdim=True) + steps,
+            past_key_values=_copied(cache, rows),
+        )
+        states.append(_at(out.last_hidden_state, read_at[some]))
     return torch.cat(states)[torch.from_numpy(np.argsort(order)).to(model.device)]
+
+
+def _read_prompts(model: RewardModel, prompts: list[Ids]) -> tuple[DynamicCache, Tensor]:
+    """Return the keys and values of prompts padded in front, and their mask, (prompts, longest)."""
+    ids, mask = _padded(model, prompts, in_front=True)
+    cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
+    model.backbone(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+        past_key_values=cache,
+        use_cache=True,
+    )
+    return cache, mask
+
+
+def _copied(cache: DynamicCache, rows: Tensor) -> DynamicCache:
+    """Return the keys and values of these prompts: of each layer (rows, kv_heads, prompt, d)."""
+    copied = DynamicCache()
+    for number, layer in enumerate(cache.layers):
+        copied.update(layer.keys[rows], layer.values[rows], number)
+    return copied
 
 
 def _padded(model: RewardModel, rows: list[Ids], in_front: bool = False) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@ of rewards.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,7 @@ from scipy.special import expit
 from .. import DATA, InputError
 from ..io import replacing
 from ..models import templates
-from ..models.conversations import Turns
+from ..models.conversations import Inputs, Turns
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
 from ..tables.imports import csv_table, read_text
@@ -37,6 +38,7 @@ NOT_PASSED_ON = (
 )
 EMPTY: tuple = (None, "", [], {})  # values that say nothing
 ROLES = ("system", "developer", "user", "assistant", "tool")
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, which is no character
 NO_TEXTS = (
     "has no texts prompt and reply, and no messages that end with a turn of the user and one of "
     f"the assistant (roles: {', '.join(ROLES)})"
@@ -58,22 +60,29 @@ def score(
             f"replies must be a list of strings, with one or more in it, not {str(replies)[:40]!r}"
         )
     keys = [json.dumps(list(context)) for context in contexts]
-    # of the replies to each context
+    # which replies each context has: key -> (replies,) int
     numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices
     given = [[replies[i] for i in some] for some in numbers.values()]
     inputs = model.inputs_for_rows([json.loads(key) for key in numbers], given, bos)
+    parts = [_rows(model, *each) for each in zip(inputs, score_rows(model, inputs), strict=True)]
     order = np.concatenate(list(numbers.values()))  # of the replies, context after context
-    rewards = np.concatenate(score_rows(model, inputs))
-    read = [each.reply_ids[group] for each in inputs for group in each.group]
-    whole = [each.prefix_ids + each.suffixes[group] for each in inputs for group in each.group]
-    tokens = [" ".join(model.tokenizer.convert_ids_to_tokens(list(ids))) for ids in read]
-    table = pd.DataFrame(
-        {"reward": rewards, "read": tokens, "input": model.tokenizer.batch_decode(whole)},
-        index=order,
-    )
-    table = table.sort_index()
+    table = pd.concat(parts).set_index(order).sort_index()
     table.insert(0, "reply", list(replies))
     return table
+
+
+def _rows(model: RewardModel, inputs: Inputs, rewards: np.ndarray) -> pd.DataFrame:
+    """Return reward, read and input for the replies to one context."""
+    tokenizer = model.tokenizer
+    read = [inputs.reply_ids[group] for group in inputs.group]
+    whole = [inputs.prefix_ids + inputs.suffixes[group] for group in inputs.group]
+    return pd.DataFrame(
+        {
+            "reward": rewards,
+            "read": [" ".join(tokenizer.convert_ids_to_tokens(list(ids))) for ids in read],
+            "input": tokenizer.batch_decode(whole),
+        }
+    )
 
 
 def score_file(
@@ -85,16 +94,7 @@ def score_file(
     of the file with such a name gets `_given` behind it. Percentiles are empty for a model that
     cannot read the good answers.
     """
-    target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
-    if (
-        target.suffix.lower() not in (".csv", ".parquet")
-        or target.exists()
-        and not target.is_file()
-    ):
-        raise InputError(
-            f"{target} is no .csv or .parquet file; name a file that ends in one of them: "
-            "OUT=rewards.csv"
-        )
+    target = _target(model, file, out)
     template = model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
     given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
     if target.exists() and target.samefile(file):
@@ -102,50 +102,68 @@ def score_file(
             f"{target} holds the replies and would be overwritten; name another file: "
             "OUT=rewards.csv"
         )
-    control = [
-        token.content for token in model.tokenizer.added_tokens_decoder.values() if token.special
-    ]
-    if held := [
-        token
-        for token in control
-        if token and given["reply"].str.contains(token, regex=False).any()
-    ]:
-        print(
-            f"{file}: some replies hold {', '.join(held[:5])}, which the model reads as control "
-            "tokens, not as text"
-        )
+    _report_control_tokens(model, file, given["reply"])
     with replacing(target) as part:
         part.touch()  # refused now if it cannot be written, and not once all is scored
-        scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
-        by_context = scored["reward"].groupby(given["context"], sort=False)
-        scored.insert(
-            2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy()))
-        )
-        scored.insert(
-            3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy()))
-        )
-        ordinary = pd.read_csv(ORDINARY).query("version == 'good'")
-        asked = [[{"role": "user", "content": prompt}] for prompt in ordinary["prompt"]]
-        try:
-            # (20,)
-            known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()
-            scored.insert(
-                4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1)
-            )
-        # a model of few positions, which reads this file and no answer of usual length
-        except InputError:
-            scored.insert(4, "percentile", np.nan)
-        # By hand, because pandas before 3.1 has no suffixes for join
+        scored = _scored(model, given, bos)
         others = given.drop(columns=["context", "reply"])
-        others = others.rename(
-            columns={name: f"{name}_given" for name in others.columns if name in scored}
-        )
-        table = others.join(scored)
+        taken = {name: f"{name}_given" for name in others.columns if name in scored}
+        table = others.rename(columns=taken).join(scored)
         if target.suffix.lower() == ".csv":
             write_csv(table, part)
         else:
             table.apply(_for_parquet).to_parquet(part)
     return len(table), target
+
+
+def _target(model: RewardModel, file: Path, out: str | None) -> Path:
+    """Return where the rewards go. InputError unless this is a .csv or .parquet file."""
+    target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
+    is_other = target.exists() and not target.is_file()
+    if is_other or target.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(
+            f"{target} is no .csv or .parquet file; name a file that ends in one of them: "
+            "OUT=rewards.csv"
+        )
+    return target
+
+
+def _report_control_tokens(model: RewardModel, file: Path, replies: pd.Series) -> None:
+    """Print a line if replies hold texts that the tokenizer reads as control tokens."""
+    added = model.tokenizer.added_tokens_decoder.values()
+    control = [token.content for token in added if token.special and token.content]
+    held = [token for token in control if replies.str.contains(token, regex=False).any()]
+    if held:
+        print(
+            f"{file}: some replies hold {', '.join(held[:5])}, which the model reads as control "
+            "tokens, not as text"
+        )
+
+
+def _scored(model: RewardModel, given: pd.DataFrame, bos: str) -> pd.DataFrame:
+    """Return reply and OURS for a file's replies. given: as from read_replies."""
+    contexts = list(map(json.loads, given["context"]))
+    scored = score(model, contexts, given["reply"].tolist(), bos)
+    rewards = scored["reward"].to_numpy()
+    by_context = scored["reward"].groupby(given["context"], sort=False)
+    scored.insert(2, "margin", by_context.transform(lambda some: margins(some.to_numpy())))
+    scored.insert(3, "preferred", by_context.transform(lambda some: preferred(some.to_numpy())))
+    good = _rewards_of_good_answers(model, bos)
+    below = (good < rewards[:, None]).mean(1) if len(good) else np.nan  # (replies,)
+    scored.insert(4, "percentile", 100 * below)
+    return scored
+
+
+def _rewards_of_good_answers(model: RewardModel, bos: str) -> np.ndarray:
+    """Return the rewards of the good answers in data/real_replies.csv, (20,); none for a model of
+    few positions, which may read a file and no answer of usual length.
+    """
+    good = pd.read_csv(ORDINARY).query("version == 'good'")
+    asked = [[{"role": "user", "content": prompt}] for prompt in good["prompt"]]
+    try:
+        return score(model, asked, good["reply"].tolist(), bos)["reward"].to_numpy()
+    except InputError:
+        return np.empty(0)
 
 
 def margins(rewards: np.ndarray) -> np.ndarray:
@@ -226,18 +244,10 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
         raise InputError(
             f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages"
         )
-    table = []
-    for row, turns in zip(rows, turns_of_rows(rows, f"{file}, ", unread), strict=True):
-        others = {
-            name: _as_written(value)
-            for name, value in row.items()
-            if name not in ("messages", "reply")
-        }
-        others = {
-            "context_given" if name == "context" else name: value for name, value in others.items()
-        }
-        others.setdefault("prompt", turns[-2]["content"])
-        table.append(others | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]})
+    table = [
+        _columns(row, turns)
+        for row, turns in zip(rows, turns_of_rows(rows, f"{file}, ", unread), strict=True)
+    ]
     names = {name for row in rows for name in row}
     if renamed := [name for name in OURS if {name, f"{name}_given"} <= names]:
         raise InputError(
@@ -245,6 +255,16 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
             "rename one"
         )
     return pd.DataFrame(table, dtype=object)
+
+
+def _columns(row: dict, turns: Turns) -> dict[str, object]:
+    """Return the columns of a row: its fields as they stood, prompt, context and reply."""
+    columns = {}
+    for name, value in row.items():
+        if name not in ("messages", "reply"):
+            columns["context_given" if name == "context" else name] = _as_written(value)
+    columns.setdefault("prompt", turns[-2]["content"])
+    return columns | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]}
 
 
 def _jsonl_rows(text: str) -> Iterator[Any]:
@@ -293,42 +313,44 @@ def _turns_of(row: object, not_passed_on: Collection[str]) -> Turns:
     """
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
-    if unread := [
-        name for name, value in row.items() if name in not_passed_on and value not in EMPTY
-    ]:
+    unread = [name for name, value in row.items() if name in not_passed_on and value not in EMPTY]
+    if unread:
         raise ValueError(
             f"has {unread[0]}, which chat templates print and this command does not pass on"
         )
-    turns = row.get("messages")
-    if turns is None:
-        turns = [
+    given = row.get("messages")
+    if given is None:
+        given = [
             {"role": "user", "content": row.get("prompt")},
             {"role": "assistant", "content": row.get("reply")},
         ]
-    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
-        raise ValueError(NO_TEXTS)
-    for turn in turns:
-        if unread := [
-            name
-            for name, value in turn.items()
-            if name not in ("role", "content") and value not in EMPTY
-        ]:
-            raise ValueError(
-                f"has a turn with {unread[0]!r}, which a chat template may print; move it into "
-                "content"
-            )
-    turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
-    roles, texts = [turn["role"] for turn in turns], [turn["content"] for turn in turns]
-    known = all(isinstance(text, str) and type(text) is not Number for text in texts)
-    if not known or any(role not in ROLES for role in roles) or roles[-2:] != ["user", "assistant"]:
-        raise ValueError(NO_TEXTS)
-    if not texts[-2].strip():
+    turns = _plain_turns(given)
+    if not turns[-2]["content"].strip():
         raise ValueError("has an empty prompt")
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
         if row.get(name) not in (None, turn["content"]):
             raise ValueError(f"has a {name} beside messages, and it is another one")
-    if any(
-        "\ud800" <= each <= "\udfff" for each in json.dumps(row, ensure_ascii=False, default=str)
-    ):
+    if SURROGATE.search(json.dumps(row, ensure_ascii=False, default=str)):
         raise ValueError("has half of a surrogate pair, which is no character")
     return turns
+
+
+def _plain_turns(turns: object) -> Turns:
+    """Return turns with role and content alone. ValueError as for _turns_of."""
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        raise ValueError(NO_TEXTS)
+    for turn in turns:
+        others = {name: value for name, value in turn.items() if name not in ("role", "content")}
+        held = [name for name, value in others.items() if value not in EMPTY]
+        if held:
+            raise ValueError(
+                f"has a turn with {held[0]!r}, which a chat template may print; move it into "
+                "content"
+            )
+    roles = [turn.get("role") for turn in turns]
+    texts = [turn.get("content") for turn in turns]
+    all_texts = all(isinstance(text, str) and type(text) is not Number for text in texts)
+    all_known = all(role in ROLES for role in roles)
+    if not all_texts or not all_known or roles[-2:] != ["user", "assistant"]:
+        raise ValueError(NO_TEXTS)
+    return [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]

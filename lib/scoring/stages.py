@@ -1,14 +1,14 @@
-"""Rewards of replies by one pass over the stages of a model: the whole backbone at once, or one
-layer after another.
+"""Readers: how a model reads a prompt, and then gives the rewards of replies, and their gradients.
 
-A stage reads the beginning that all conversations about a prompt share once; a reply costs only
-what comes after it.
+`Scorer` is the usual one: the whole backbone reads the beginning that all conversations about a
+prompt share once, and a reply costs only what comes after it. Models of other kinds name a reader
+of their own, which overrides what it does otherwise: encoders, by_layer, packed, implicit.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,45 +27,46 @@ from ..models.conversations import Inputs
 from ..models.hardware import one_thread, release
 from ..models.reward_models import RewardModel
 from . import agreement, trees
-from .agreement import Reading, can_share_prefix, fits_window
+from .agreement import Reading, can_share_prefix
 
-# tokens of replies that go through a stage together
+# tokens of replies that are read together
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}
-SERVED_AT_ONCE = 2**22  # tokens of conversations; a served model divides them into requests itself
-# whose states wait while weights pass through once
-TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}
-HOLD = "hold two layers and the hidden states"
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
-SLOWER = 1.5  # times as many tokens, from which on a reader is told why
+SLOWER = 1.5  # times as many tokens, from which on the user is told why
 TOLD: WeakSet[PreTrainedModel] = WeakSet()  # backbones whose slow reading was reported
 
 
 class Scorer:
     """One prompt as a model has read it: rewards of replies, and their gradients.
 
-    The whole backbone reads the prompt at once. Of a model that is read layer by layer, `enter`
-    lets a layer read it. `shares_prefix` says whether the prompt is read once for all replies, or
-    again with each of them; `reason` says why.
+    `shares_prefix` says whether the prompt is read once for all replies, or again with each of
+    them; `reason` says why. What other readers do otherwise:
+
+    - replies_per_shard: of a vocabulary, written together; None for engine.REPLIES_PER_SHARD
+    - pads: whether replies to several prompts may be read together, see padded
+    - computes_here: whether rewards are computed by this process
+    - by_layer: whether weights pass through once for many replies
     """
 
     agreed: ClassVar = agreement.AGREED  # for this way of reading
+    usual_tokens: ClassVar[dict[str, int]] = TOKENS_PER_BATCH
+    replies_per_shard: ClassVar[int | None] = None
+    pads: ClassVar[bool] = True
+    computes_here: ClassVar[bool] = True
+    by_layer: ClassVar[bool] = False
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         device = torch.device(model.device).type
         self.model, self.inputs, self.length = model, inputs, len(inputs.prefix_ids)
-        usual = SERVED_AT_ONCE if model.is_served else TOKENS_PER_BATCH.get(device, 4096)
-        self.tokens_per_batch = tokens_per_batch or usual
+        self.tokens_per_batch = tokens_per_batch or self.usual_tokens.get(device, 4096)
         self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
-        self.stage = model.backbone  # the whole backbone, or the layer that was entered last
+        self.stage = model.backbone  # what has read the prompt: a backbone, or one layer
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
-        # what this output passes before the head reads it
-        self.norm: torch.nn.Module = torch.nn.Identity()
         # keys and values of the prefix in each layer of the stage
         self.shared: list[tuple[Tensor, Tensor]] = []
         self.shares_prefix, self.reason = True, ""
-        if not model.layers:
-            with checkpoints.enough_memory("read a prompt"):
-                self._read_prompt()
+        with checkpoints.enough_memory("read a prompt"):
+            self._read_prompt()
 
     def _read_prompt(self) -> None:
         self.reason = self._reason_to_read_whole()
@@ -77,8 +78,6 @@ class Scorer:
         """Return why the prefix is not shared, or "". InputError if the backbone cannot compute
         at all.
         """
-        if not self.model.causal:
-            return "it is an encoder, whose states depend on all tokens"
         try:
             self.enter(self.model.backbone)
         except (InputError, *agreement.CANNOT_SHARE) as error:
@@ -99,7 +98,7 @@ class Scorer:
         """
         after = sum(map(len, self.inputs.suffixes))
         times = (self.length * len(self.inputs.suffixes) + after) / (self.length + after)
-        if times >= SLOWER and not self.model.is_served and self.model.backbone not in TOLD:
+        if times >= SLOWER and self.model.backbone not in TOLD:
             TOLD.add(self.model.backbone)
             line = (
                 f"every conversation is read whole, which is exact but reads {times:.1f} times "
@@ -107,19 +106,43 @@ class Scorer:
             )
             tqdm.write(as_typed(f"{self.model.nickname}: {line}: {self.reason}"), file=sys.stderr)
 
+    @classmethod
+    def each_block(
+        cls,
+        model: RewardModel,
+        blocks: Iterable["Block"],
+        tokens_per_batch: int | None,
+        bar: tqdm,
+    ) -> Iterator[tuple["Block", np.ndarray]]:
+        """Yield the blocks with their rewards, (replies,) float32, one prompt after another."""
+        scorer = None
+        for block in blocks:
+            if scorer is None or scorer.inputs is not block.inputs:
+                is_first = scorer is None
+                scorer = cls(model, block.inputs, tokens_per_batch)
+                if is_first:
+                    report_readings(model, block.inputs, bar)
+            yield block, scorer.of_pieces(block.ids())
+            tokens_per_batch = scorer.tokens_per_batch  # smaller once memory ran out
+            bar.update(len(block.shard))
+
+    @classmethod
+    def can_pad(cls, model: RewardModel, block: "Block") -> bool:
+        """Return whether padding cannot change how the conversations of a block are read."""
+        is_gated = block.inputs.conversation.gate_position is not None
+        return not is_gated and can_share_prefix(model, block.longest)
+
     @torch.no_grad()  # not inference_mode: gradients of replies pass through the prefix
     def enter(self, stage: PreTrainedModel) -> None:
-        """Let the backbone or its next layer read the prompt. It then does all further work of
-        this object.
-        """
-        # (1, prompt), ids
-        states = torch.tensor([self.inputs.conversation.prefix_ids], device=self.model.device)
-        if self.model.layers:
-            # (1, prompt, d)
-            states = self.hidden[None] if len(self.hidden) else self.model.layers.embed(states)
+        """Let the backbone read the prompt. It then does all further work of this object."""
+        states = self._states_to_enter()
         self.stage = stage
         with one_thread(self.small):
             self.hidden, self.shared = shared_prefix.states_and_keys(stage, states, self.length)
+
+    def _states_to_enter(self) -> Tensor:
+        """Return the ids of the prompt, (1, prompt)."""
+        return torch.tensor([self.inputs.conversation.prefix_ids], device=self.model.device)
 
     def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
         """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one
@@ -152,11 +175,7 @@ class Scorer:
 
     def _shares(self, length: int) -> bool:
         """Return whether suffixes of this length are read after the shared prefix."""
-        return (
-            self.model.causal
-            and self.shares_prefix
-            and can_share_prefix(self.model, self.length + length)
-        )
+        return self.shares_prefix and can_share_prefix(self.model, self.length + length)
 
     def _of_part(self, rows: Tensor, part: slice) -> Tensor:
         """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for
@@ -202,23 +221,7 @@ class Scorer:
         """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length,
         d), of these ids.
         """
-        ids, whole_length = suffixes if ids is None else ids, self.length + suffixes.shape[1]
-        if self.model.layers:
-            raise InputError(
-                f"{self.model.nickname} is read layer by layer, once for all replies; load with "
-                "STREAM=0"
-            )
-        if not self.model.causal:
-            given = self._with_prefix(suffixes)
-            given["attention_mask"] = torch.ones(
-                len(suffixes), whole_length, dtype=torch.long, device=ids.device
-            )
-            if getattr(self.model.backbone.config, "type_vocab_size", 0) > 1:
-                in_reply = torch.arange(whole_length, device=ids.device) >= len(
-                    self.inputs.conversation.prefix_ids
-                )
-                given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
-            return self.model.backbone(**given).logits[:, 0]
+        ids = suffixes if ids is None else ids
         if self._shares(suffixes.shape[1]):
             return self._read(self._after_prefix(suffixes), self._read_at(ids), self.hidden)
         states = self._whole(suffixes)  # (n, prefix + length, d)
@@ -271,7 +274,7 @@ class Scorer:
         hidden: the states from the beginning of the conversation on, (prompt, d).
         """
         head, gate = self.model.head, self.inputs.conversation.gate_position
-        assert head is not None
+        assert head is not None  # as every decoder's
         if where is None:
             read = states[:, -1]  # (n, d)
         else:
@@ -282,8 +285,11 @@ class Scorer:
                     (where < 0)[:, None], hidden[self.length + where.clamp(max=-1)], read
                 )
         # the same for all replies
-        opening = None if gate is None else head.gate(self.norm(hidden[gate]).float())
-        return head(self.norm(read).float(), opening)
+        opening = None if gate is None else head.gate(self._for_head(hidden[gate]))
+        return head(self._for_head(read), opening)
+
+    def _for_head(self, states: Tensor) -> Tensor:
+        return states.float()
 
     def _read_at(self, ids: Tensor) -> Tensor | None:
         """Return at which token of the suffix each reward is read, (n,); None if all are read at
@@ -328,32 +334,6 @@ class Scorer:
             gradient = torch.autograd.grad(rewards.sum(), embeddings)[0]
         return rewards.detach().float(), gradient.float()
 
-    def advance(self, states: Tensor) -> None:
-        """Replace hidden states of replies, (n, length, d), by the output of this layer for
-        them.
-        """
-
-        def through(part: slice) -> None:
-            states[part] = self._after_prefix(states[part].to(self.model.device)).to(states.device)
-
-        self._in_batches(states, through)
-
-    def read_off(self, block: "Block") -> np.ndarray:
-        """Return the rewards of a block as if the model ended after this layer and `norm`,
-        (replies,) float32.
-        """
-        device, rewards = self.model.device, []
-        for ids, states in zip(block.ids(), block.states, strict=True):
-
-            def of_part(part: slice, ids: Tensor = ids, states: Tensor = states) -> Tensor:
-                after = states[part].to(device)  # (n, length, d)
-                # of a whole conversation, all states are in `after`
-                hidden = self.hidden if self.length else after[0]
-                return self._read(after, self._read_at(ids[part].to(device)), hidden).float()
-
-            rewards += self._in_batches(ids, of_part)
-        return torch.cat(rewards).cpu().numpy()
-
 
 @dataclass
 class Block:
@@ -396,7 +376,7 @@ def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
 
     The thread also makes the ids of the next block, and what the next prompt reads.
     """
-    if torch.device(model.device).type == "cpu" or model.layers:
+    if torch.device(model.device).type == "cpu" or reader_of(model).by_layer:
         yield from blocks
         return
     source = iter(blocks)
@@ -414,14 +394,8 @@ def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def reader_of(model: RewardModel) -> type[Scorer]:
-    """Return the class that reads prompts for this model; an implicit reward model names its
-    own.
-    """
-    if model.packed:
-        from .packed import PackedScorer  # here, because it builds on this module
-
-        return PackedScorer
-    return getattr(model, "reader", Scorer)
+    """Return the class that reads prompts for this model."""
+    return model.reader or Scorer
 
 
 def score(
@@ -431,14 +405,14 @@ def score(
     bar: tqdm | None = None,
     way: Callable | None = None,
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield each block with its rewards, (replies,) float32, when it has passed the last stage.
+    """Yield each block with its rewards, (replies,) float32, when they are known.
 
-    Blocks of one prompt follow each other. `way` reads whole backbones: one_prompt_after_another or
-    padded.score. With a bar, print how the conversations are read, if this is unusual. InputError
-    as for after_layers, for rewards that are not finite, and if a file of the model has changed.
+    Blocks of one prompt follow each other. `way` is padded.score, or None for the reader's own.
+    With a bar, print how the conversations are read, if this is unusual. InputError for rewards
+    that are not finite, and if a file of the model has changed.
     """
     bar = bar if bar is not None else tqdm(disable=True)
-    way = _by_layers if model.layers else way or one_prompt_after_another
+    way = way or reader_of(model).each_block
     for block, rewards in way(model, blocks, tokens_per_batch, bar):
         if model.files:
             model.files.refuse_changed()
@@ -468,129 +442,9 @@ def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) ->
         )
 
 
-def one_prompt_after_another(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
-) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks with their rewards by the whole backbone."""
-    scorer = None
-    for block in blocks:
-        if scorer is None or scorer.inputs is not block.inputs:
-            is_first, size = scorer is None, scorer.tokens_per_batch if scorer else tokens_per_batch
-            scorer = reader_of(model)(model, block.inputs, size)
-            if is_first and not bar.disable:
-                _report_readings(model, block.inputs)
-        yield block, scorer.of_pieces(block.ids())
-        bar.update(len(block.shard))
-
-
-def _by_layers(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
-) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks with their rewards by layers, whose weights are read once for
-    TOKENS_PER_PASS tokens.
+def report_readings(model: RewardModel, inputs: Inputs, bar: tqdm) -> None:
+    """Print where such conversations are read and how they end, if this is unusual and a bar is
+    shown.
     """
-    layers, most = model.layers, TOKENS_PER_PASS.get(torch.device(model.device).type, 2**15)
-    assert layers is not None
-    for number_of_pass, together in enumerate(_passes(blocks, most)):
-        if number_of_pass == 0 and not bar.disable:
-            tqdm.write(
-                f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every "
-                f"{most:,} tokens of replies; two layers take {2 * layers.largest / 1e9:.2g} GB of "
-                "memory"
-            )
-            if not can_share_prefix(model, together[0].longest):
-                reason = agreement.why_too_long(model, together[0].longest)
-                tqdm.write(
-                    f"{model.nickname}: every conversation is read whole, which is exact but "
-                    f"slower: {reason}"
-                )
-            _report_readings(model, together[0].inputs)
-        for number, block, scorer in after_layers(model, together, tokens_per_batch, bar):
-            if number == layers.count - 1:
-                yield block, scorer.read_off(block)
-
-
-def _report_readings(model: RewardModel, inputs: Inputs) -> None:
-    for line in model.readings(inputs.conversation):
+    for line in () if bar.disable else model.readings(inputs.conversation):
         tqdm.write(as_typed(f"{model.nickname}: {line}"))
-
-
-def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
-    """Yield the blocks in lists of at most that many tokens, and at least one block."""
-    together: list[Block] = []
-    tokens = 0
-    for block in blocks:
-        size = sum(len(piece) * len(block.inputs.suffixes[piece[0]]) for piece in block.pieces)
-        if together and tokens + size > most:
-            yield together
-            together, tokens = [], 0
-        together.append(block)
-        tokens += size
-    if together:
-        yield together
-
-
-def after_layers(
-    model: RewardModel,
-    blocks: Sequence[Block],
-    tokens_per_batch: int | None = None,
-    bar: tqdm | None = None,
-) -> Iterator[tuple[int, Block, Scorer]]:
-    """Yield each block after each layer, with the layer's number and the scorer of the block's
-    prompt.
-
-    All weights are read once. InputError if the model has a sliding window shorter than a
-    conversation.
-    """
-    layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
-    assert layers is not None
-    blocks = [_for_layers(model, block) for block in blocks]
-    keys = [
-        (block.inputs.conversation.prefix_ids, len(block.inputs.prefix_ids)) for block in blocks
-    ]
-    scorers = {
-        key: Scorer(model, block.inputs, tokens_per_batch)
-        for key, block in zip(keys, blocks, strict=True)
-    }
-    for number, layer in layers.each():
-        bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
-        share = layers.bytes_of(number) / layers.bytes
-        with checkpoints.enough_memory(HOLD):
-            for scorer in scorers.values():
-                scorer.enter(layer)
-        for key, block in zip(keys, blocks, strict=True):
-            with checkpoints.enough_memory(HOLD):
-                if not block.states:
-                    ids = block.ids()
-                    with torch.no_grad():
-                        # (tokens, d)
-                        hidden = layers.embed(torch.cat([piece.flatten() for piece in ids])).cpu()
-                    parts = zip(ids, hidden.split([piece.numel() for piece in ids]), strict=True)
-                    block.states = [part.view(*piece.shape, -1) for piece, part in parts]
-                for states in block.states:
-                    scorers[key].advance(states)
-            yield number, block, scorers[key]
-            # In shares of replies, whose sum may come out a little too large
-            bar.update(min(len(block.shard) * share, max(0, (bar.total or 0) - bar.n)))
-        for scorer in scorers.values():
-            scorer.stage = model.backbone
-        del layer  # before the layer after the next is read
-
-
-def _for_layers(model: RewardModel, block: Block) -> Block:
-    """Return the block as layers read it: with whole conversations if the model cannot share a
-    prefix.
-
-    InputError if the model has a sliding window shorter than a conversation.
-    """
-    inputs = block.inputs
-    if not fits_window(model, block.longest):
-        raise InputError(
-            f"{model.nickname} looks back over fewer tokens than a conversation about "
-            f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; "
-            "shorten the prompt, or load the model with STREAM=0"
-        )
-    if can_share_prefix(model, block.longest):
-        return replace(block)
-    suffixes = [inputs.prefix_ids + suffix for suffix in inputs.suffixes]
-    return replace(block, inputs=replace(inputs, prefix_ids=(), suffixes=suffixes))

@@ -52,15 +52,23 @@ def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
         yield rows[numbers, :depth], numbers
 
 
+def new_tokens(rows: np.ndarray) -> np.ndarray:
+    """Return which tokens of sorted replies the reply before does not share, (n, longest) bool.
+
+    rows: (n, longest) ids, padded at the end with -1.
+    """
+    is_new = np.ones(rows.shape, dtype=bool)
+    # where a reply leaves the one before it, and from there on
+    is_new[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
+    return is_new & (rows >= 0)
+
+
 def tree_of(suffixes: Tensor, device: str) -> Tree:
     """Return the tree of sorted suffixes, (n, longest) ids on the CPU, padded at the end with
     -1.
     """
     rows = suffixes.numpy()
-    # where a reply leaves the one before it, and from there on
-    starts = np.ones(rows.shape, dtype=bool)
-    starts[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
-    starts &= rows >= 0
+    starts = new_tokens(rows)
     node_of = np.where(starts, np.cumsum(starts).reshape(rows.shape) - 1, -1)
     # the last reply that had a node of its own there has this one too
     node_of = np.maximum.accumulate(node_of, axis=0)

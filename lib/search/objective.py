@@ -50,6 +50,19 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     return ids
 
 
+def _refuse_unknown(allowed: np.ndarray, model: RewardModel) -> None:
+    """Raise InputError unless two ids or more are allowed, all of the model's vocabulary."""
+    unknown = set(allowed.tolist()) - set(model.tokenizer.get_vocab().values())
+    if unknown:
+        raise InputError(
+            f"{model.name} has no token {min(unknown)}; allow ids of its vocabulary, or 'printable'"
+        )
+    if len(allowed) < 2:
+        raise InputError(
+            f"a search needs two allowed tokens or more, not {len(allowed)}; allow 'printable'"
+        )
+
+
 class Objective:
     """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward
     ("pessimal").
@@ -76,30 +89,16 @@ class Objective:
             raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
         if reply_mode not in REPLY_MODES:
             raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
-        self.model, self.prompt, self.direction, self.sign = (
-            model,
-            prompt,
-            direction,
-            DIRECTIONS[direction],
-        )
+        self.model, self.prompt, self.direction = model, prompt, direction
+        self.sign = DIRECTIONS[direction]
         self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
-        if unknown := sorted(
-            set(self.allowed.tolist()) - set(model.tokenizer.get_vocab().values())
-        ):
-            raise InputError(
-                f"{model.name} has no token {unknown[0]}; allow ids of its vocabulary, or "
-                "'printable'"
-            )
-        if len(self.allowed) < 2:
-            raise InputError(
-                f"a search needs two allowed tokens or more, not {len(self.allowed)}; allow "
-                "'printable'"
-            )
+        _refuse_unknown(self.allowed, model)
         self.fluency, self.reply_mode = fluency, reply_mode
-        survives = self.round_trip if reply_mode == "text" else None
-        self.conditions: list[Callable[[np.ndarray], np.ndarray]] = [
-            condition for condition in (survives, fluency) if condition is not None
-        ]
+        self.conditions: list[Callable[[np.ndarray], np.ndarray]] = []
+        if reply_mode == "text":
+            self.conditions.append(self.round_trip)
+        if fluency is not None:
+            self.conditions.append(fluency)
         inputs = model.inputs_for(prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = stages.reader_of(model)(model, inputs)

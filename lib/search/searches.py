@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,20 +62,23 @@ class Trace:
         self.best: tuple[Reply, float] = ((), -np.inf)
         self.improvements: list[tuple[int, float]] = []  # (evaluations, reward)
         if path is not None and path.exists():
-            content = path.read_bytes()
-            rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
-            whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
-            if len(whole) < len(rows):
-                print(
-                    f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are "
-                    "scored again"
-                )
-            if whole.nbytes < len(content):  # a killed run may also leave half a row
-                with replacing(path) as part:
-                    part.write_bytes(whole.tobytes())
-            self.value_of = dict(
-                zip(map(as_reply, whole["ids"]), whole["value"].tolist(), strict=True)
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        """Take up what an earlier run scored. Damaged rows are named and left out."""
+        content = path.read_bytes()
+        rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
+        whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
+        if len(whole) < len(rows):
+            print(
+                f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are "
+                "scored again"
             )
+        if whole.nbytes < len(content):  # a killed run may also leave half a row
+            with replacing(path) as part:
+                part.write_bytes(whole.tobytes())
+        replies = map(as_reply, whole["ids"])
+        self.value_of = dict(zip(replies, whole["value"].tolist(), strict=True))
 
     def score(self, replies: np.ndarray) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
         """Return the values of the replies, (replies,) float32. Yield those not scored before,
@@ -201,39 +205,35 @@ def search_together(
     ]
     results: dict[int, SearchResult] = {}
     asked: dict[int, np.ndarray | Gains] = {}  # by the number of the search
-
-    def proceed(number: int, answer: np.ndarray | None) -> None:
-        asked.pop(number, None)
-        try:
-            asked[number] = searches[number].send(answer)  # type: ignore[arg-type]  # None starts a generator
-        except StopIteration as end:
-            results[number] = end.value
-
-    for number in range(len(searches)):
-        proceed(number, None)
-    while asked:
-        # Gains come first, so that all searches then wait for values, of which more are read at
-        # once
-        if gains := {number: each for number, each in asked.items() if isinstance(each, Gains)}:
-            replies, centred = zip(
-                *((each.reply, each.centred) for each in gains.values()), strict=True
-            )
-            answers = dict(
-                zip(
-                    gains,
-                    gains_together([objectives[i] for i in gains], replies, centred),
-                    strict=True,
-                )
-            )
-        else:
-            proposed = {
-                number: each for number, each in asked.items() if isinstance(each, np.ndarray)
-            }
-            values = values_together([objectives[i] for i in proposed], list(proposed.values()))
-            answers = dict(zip(proposed, values, strict=True))
+    answers: dict[int, Any] = dict.fromkeys(range(len(searches)))  # None starts a generator
+    while answers:
         for number, answer in answers.items():
-            proceed(number, answer)
+            asked.pop(number, None)
+            try:
+                asked[number] = searches[number].send(answer)
+            except StopIteration as end:
+                results[number] = end.value
+        answers = _answers_to(asked, objectives)
     return [results[number] for number in range(len(searches))]
+
+
+def _answers_to(
+    asked: Mapping[int, np.ndarray | Gains], objectives: Sequence[Objective]
+) -> dict[int, np.ndarray]:
+    """Return the gains that searches ask for, by the number of the search; if none does, the values
+    of their replies.
+
+    Gains come first, so that all searches then wait for values, of which more are read at once.
+    """
+    gains = {number: each for number, each in asked.items() if isinstance(each, Gains)}
+    if gains:
+        replies = [each.reply for each in gains.values()]
+        centred = [each.centred for each in gains.values()]
+        found = gains_together([objectives[number] for number in gains], replies, centred)
+        return dict(zip(gains, found, strict=True))
+    proposed = {number: each for number, each in asked.items() if isinstance(each, np.ndarray)}
+    values = values_together([objectives[number] for number in proposed], list(proposed.values()))
+    return dict(zip(proposed, values, strict=True))
 
 
 def _searching(
@@ -248,26 +248,10 @@ def _searching(
     values and gains.
     """
     _check(objective, start, settings)
-    trace, gradients = (
-        Trace(objective, len(start), traces and traces / _trace_name(objective, start, settings)),
-        0,
-    )
+    file = traces and traces / _trace_name(objective, start, settings)
+    trace = Trace(objective, len(start), file)
     value = float((yield from trace.score(np.array([start])))[0])
-    method = METHODS[settings.method](
-        objective, start, value, settings, np.random.default_rng(settings.seed)
-    )
-    wanted, asked = np.inf if goal is None else objective.sign * goal, next(method, None)
-    while (
-        asked is not None
-        and (left := settings.budget - trace.evaluations) > 0
-        and trace.best[1] < wanted
-    ):
-        if isinstance(asked, Gains):
-            gradients += 1
-            asked = send(method, (yield asked))
-        else:
-            values = yield from trace.score(asked[:left])
-            asked = send(method, values) if len(values) == len(asked) else None
+    gradients = yield from _steps(objective, trace, start, value, settings, goal)
     searched = trace.evaluations
     if certify:
         yield from _sweep(objective, trace)
@@ -287,6 +271,35 @@ def _searching(
         start_reward=objective.sign * value,
         trace=tuple(trace.improvements),
     )
+
+
+def _steps(
+    objective: Objective,
+    trace: Trace,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    goal: float | None,
+) -> Generator[np.ndarray | Gains, np.ndarray, int]:
+    """Let a method take its steps until the budget or the method ends, or the goal is reached.
+    Return how many gradients it took.
+    """
+    rng = np.random.default_rng(settings.seed)
+    method = METHODS[settings.method](objective, start, value, settings, rng)
+    wanted = np.inf if goal is None else objective.sign * goal
+    gradients = 0
+    asked = next(method, None)
+    while asked is not None and trace.best[1] < wanted:
+        left = settings.budget - trace.evaluations
+        if left <= 0:
+            break
+        if isinstance(asked, Gains):
+            gradients += 1
+            asked = send(method, (yield asked))
+        else:
+            values = yield from trace.score(asked[:left])
+            asked = send(method, values) if len(values) == len(asked) else None
+    return gradients
 
 
 def _check(objective: Objective, start: Reply, settings: Settings) -> None:

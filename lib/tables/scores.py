@@ -5,7 +5,6 @@ The file's metadata names the model and the settings, and holds a digest, so tha
 refused.
 """
 
-import hashlib
 import itertools
 import json
 from collections.abc import Sized
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .. import DATA, InputError, io
@@ -38,7 +36,6 @@ OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_templ
 # Settings that tell one model from another.
 OF_WEIGHTS = ("revision", "head", "read_at")
 METADATA_KEY = b"reward_model_values"
-DIGEST_KEY = b"sha256"  # of metadata and columns
 
 
 def path_of(collection: Collection, nickname: str) -> Path:
@@ -76,9 +73,7 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas
     # wrote it.
     described = json.dumps(metadata, sort_keys=True).encode()
-    arrow = arrow.replace_schema_metadata(
-        {METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)}
-    )
+    arrow = arrow.replace_schema_metadata({METADATA_KEY: described})
     with replacing(path, size=arrow.nbytes) as part:
         pq.write_table(arrow, part, write_page_checksum=True)
 
@@ -117,8 +112,8 @@ def read(path: Path) -> pd.DataFrame:
     """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its
     rewards depend on.
 
-    Raise InputError, naming the file, if it is missing, no score table, or not what was written, by
-    its digest.
+    Raise InputError, naming the file, if it is missing, no score table, or damaged by parquet's own
+    checksums.
     """
     path = Path(path)
     scoring = _how_to_make(path)
@@ -127,20 +122,18 @@ def read(path: Path) -> pd.DataFrame:
     again = f"delete it and score again: {scoring}"
     try:
         arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
-        stored = dict(arrow.schema.metadata or {})
-        digest = _digest(arrow, stored[METADATA_KEY]) if METADATA_KEY in stored else b""
+        described = (arrow.schema.metadata or {}).get(METADATA_KEY)
+        metadata = None if described is None else json.loads(described)
         table = arrow.replace_schema_metadata(None).to_pandas()
     except PermissionError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from error
     except Exception as error:  # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
-    if not digest:
+    if metadata is None:
         raise InputError(
             f"{path} is not a score table of this project (it has no metadata); {again}"
         )
-    if stored != {METADATA_KEY: stored[METADATA_KEY], DIGEST_KEY: digest}:
-        raise InputError(f"{path} is damaged: it does not hold what was written; {again}")
-    table.attrs["metadata"] = json.loads(stored[METADATA_KEY])
+    table.attrs["metadata"] = metadata
     return table
 
 
@@ -160,27 +153,6 @@ def _what_to_load(nickname: str, model: str = "") -> str:
         return nickname
     # the nickname alone would not be found
     return model if "/" in model else f"<folder or hub id of {nickname}>"
-
-
-def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
-    """Return a hash, in hex, of the metadata and the columns' names, types and values, however a
-    file stores them.
-    """
-    digest = hashlib.sha256(metadata)
-    for name, column in zip(arrow.column_names, arrow.columns, strict=True):
-        is_list, is_text = pa.types.is_list(column.type), pa.types.is_string(column.type)
-        # The type of a list also names its values, and parquet gives them another name than arrow
-        # does.
-        type_ = column.type.value_type if is_list else column.type
-        digest.update(f"\0{name}\0{type_}\0{len(column)}\0{column.null_count}\0".encode())
-        if is_list or is_text:  # the lengths come first, so that no two columns have the same bytes
-            lengths = pc.list_value_length(column) if is_list else pc.binary_length(column)
-            digest.update(lengths.to_numpy().tobytes())
-        values = pc.list_flatten(column) if is_list else column
-        digest.update(
-            "".join(column.to_pylist()).encode() if is_text else values.to_numpy().tobytes()
-        )
-    return digest.hexdigest().encode()
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:

@@ -20,7 +20,7 @@ from transformers import (
 import lib
 from lib import InputError
 from lib.apps.card import callback, compare, measures, outside
-from lib.models import reward_models
+from lib.apps.opening import open_model
 from lib.scoring import engine
 from lib.tables import scores
 from lib.tables.collection import Collection
@@ -124,7 +124,7 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
 
     trainer.model.save_pretrained(tmp_path / "saved")
     trainer.processing_class.save_pretrained(tmp_path / "saved")
-    model = reward_models.load(tmp_path / "saved", device="cpu")
+    model = open_model(tmp_path / "saved", device="cpu")
     table = scores.read(scores.path_of(STUDY, names[-1]))
     assert list(table["text"]) == list(outside.texts()["reply"].unique())
     for prompt, text in measures.prompts().items():

@@ -20,8 +20,8 @@ from lib import ROOT, InputError, io, run
 from lib.alignment import kinds
 from lib.apps.card import making, measures, others, page, random_heads, replies
 from lib.apps.card.making import Card
+from lib.apps.opening import open_model
 from lib.human_ratings.words import is_held_out
-from lib.models import reward_models
 from lib.planted import planting
 from lib.scoring import engine, implicit
 from lib.tables import downloads, lexicons, scores
@@ -321,7 +321,7 @@ def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked)
 def test_the_first_of_the_heads_is_the_models_own_and_the_others_are_it_with_other_inputs(
     kind, tmp_path
 ):
-    model = reward_models.load(tiny.make_checkpoint(tmp_path, kind), device="cpu")
+    model = open_model(tiny.make_checkpoint(tmp_path, kind), device="cpu")
     width = model.backbone.config.hidden_size
     wide = random_heads.WithRandomHeads(model.head, width, seed=1)
     hidden = torch.randn(5, width, generator=torch.Generator().manual_seed(0))
@@ -352,7 +352,7 @@ def test_ten_models_that_learned_nothing_have_hardly_a_finding(monkeypatch, tmp_
             tmp_path / str(seed), ["linear_llama", "linear_gemma2"][seed % 2], seed=seed
         )
         rewards = measures.type_texts(
-            random_heads.with_random_heads(reward_models.load(folder, device="cpu"))
+            random_heads.with_random_heads(open_model(folder, device="cpu"))
         )
         measured = measures.of_model(rewards, 0.5).drop(index="read_as_itself")
         without += [measures.direction(key, row) for key, row in measured.iterrows()]

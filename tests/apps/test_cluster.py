@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lib import ROOT, InputError
+from lib.apps.opening import open_model
 from lib.models import reward_models
 from lib.scoring.engine import score_vocabulary
 from lib.tables import scores
@@ -109,7 +110,7 @@ def alone(models, tmp_path_factory) -> dict[str, pd.DataFrame]:
     """The tables of the three models, each scored in one process."""
     folder, made = tmp_path_factory.mktemp("alone"), {}
     for name in NAMES:
-        model = reward_models.load(models[name], device="cpu")
+        model = open_model(models[name], device="cpu")
         made[name] = score_vocabulary(
             model, read_prompts(None), folder / f"{name}.parquet", progress=False
         )
@@ -265,7 +266,7 @@ from lib.scoring import engine
 from lib.tables import scores
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
-loaded = reward_models.load(model, device="cpu")
+loaded = open_model(model, device="cpu")
 path = scores.path_of(Collection(collection), loaded.nickname)
 ids = engine.sample(loaded, tokens)
 len(engine.score_vocabulary(loaded, read_prompts(prompts), path, token_ids=ids, progress=False))

@@ -26,7 +26,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from benchmarks import tokenizers
 from lib import ROOT
 from lib.apps.check.checking import check
-from lib.models import conversations, reward_models
+from lib.apps.opening import open_model
+from lib.models import conversations
 from lib.scoring import engine
 from lib.tables import downloads, score_files, scores
 
@@ -116,7 +117,7 @@ def under(request, unpacked, opened):
         kind, config
     )
     tiny.write_weights(folder, tensors)
-    return name, folder, reward_models.load(folder, device="cpu", **options)
+    return name, folder, open_model(folder, device="cpu", **options)
 
 
 def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:

@@ -13,6 +13,7 @@ import tiny
 from lib import ROOT, InputError
 from lib.apps.card import making
 from lib.apps.explorer import page
+from lib.apps.opening import open_model
 from lib.models import reward_models
 from lib.scoring import engine
 from lib.tables import scores
@@ -52,7 +53,7 @@ def score(folders, place_project_in, tmp_path):
         if prompts:
             asked = tmp_path / "prompts.csv"
             asked.write_text(prompts)
-        model = reward_models.load(folders[name], device="cpu", **(load or {}))
+        model = open_model(folders[name], device="cpu", **(load or {}))
         texts = read_prompts(asked and str(asked))
         engine.score_vocabulary(
             model, texts, scores.path_of(STUDY, name), token_ids=TOKENS, progress=False, **how
@@ -97,11 +98,9 @@ def test_models_that_were_run_otherwise_are_read_together(score, load):
 def test_a_card_is_made_of_no_table_that_was_scored_otherwise(score, folders, how):
     score("a", **how)
     with pytest.raises(InputError, match="a.parquet and this card differ in"):
-        making.vocabulary_of(reward_models.load(folders["a"], device="cpu"), STUDY)
+        making.vocabulary_of(open_model(folders["a"], device="cpu"), STUDY)
 
 
 def test_a_card_is_made_of_a_table_of_its_own_settings(score, folders):
     score("a")
-    assert len(making.vocabulary_of(reward_models.load(folders["a"], device="cpu"), STUDY)) == len(
-        TOKENS
-    )
+    assert len(making.vocabulary_of(open_model(folders["a"], device="cpu"), STUDY)) == len(TOKENS)

@@ -14,7 +14,8 @@ import tiny
 import torch
 import transformers
 
-from lib.models import checkpoints, conversations, layers, reward_models
+from lib.apps.opening import open_model
+from lib.models import checkpoints, conversations, layers
 from lib.scoring import engine, trees
 
 accelerate = pytest.importorskip("accelerate")
@@ -22,19 +23,15 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 
 
 def bytes_of(folder):
-    return sum(
-        tensor.nbytes for tensor in reward_models.load(folder, device="cpu").backbone.parameters()
-    )
+    return sum(tensor.nbytes for tensor in open_model(folder, device="cpu").backbone.parameters())
 
 
 def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
     free = {0: needed * 2 // 3, 1: needed * 2 // 3}
-    placed = layers.layout(folder, config, "linear", "float32", free)
+    placed = layers.layout(folder, config, "float32", free)
     assert set(placed.values()) == {0, 1}
-    names = [
-        name for name, _ in reward_models.load(folder, device="cpu").backbone.named_parameters()
-    ]
+    names = [name for name, _ in open_model(folder, device="cpu").backbone.named_parameters()]
     holds = [
         next(card for part, card in placed.items() if f"{name}.".startswith(f"{part}."))
         for name in names
@@ -58,10 +55,8 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
 
 def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(folder):
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
-    assert layers.layout(folder, config, "linear", "float32", {0: needed, 1: needed}) is None
-    assert (
-        layers.layout(folder, config, "linear", "float32", {0: needed // 3, 1: needed // 3}) is None
-    )
+    assert layers.layout(folder, config, "float32", {0: needed, 1: needed}) is None
+    assert layers.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3}) is None
     assert layers.free_on_cards("cpu") == {}
 
 
@@ -94,7 +89,7 @@ def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(tmp_pat
     refuse unmarked ones.
     """
     model, seen = (
-        reward_models.load(tiny.make_checkpoint(tmp_path, "linear_llama"), device="cpu"),
+        open_model(tiny.make_checkpoint(tmp_path, "linear_llama"), device="cpu"),
         [],
     )
 
@@ -129,7 +124,7 @@ def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(tmp_pat
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm"])
 def test_rewards_are_those_of_one_device(tmp_path, kind):
     folder = tiny.make_checkpoint(tmp_path, kind)
-    model = reward_models.load(folder, device="cpu")
+    model = open_model(folder, device="cpu")
     tokens = conversations.vocabulary(model.tokenizer)[::3]
     replies = tokens["text"].tolist()
     expected = engine.score_replies(model, PROMPT, replies)
@@ -150,5 +145,5 @@ def test_a_layout_reaches_the_checkpoint_that_is_loaded(folder, monkeypatch):
         "from_pretrained",
         lambda *where, **options: given.append(options["device_map"]) or load(*where, **options),
     )
-    model = reward_models.load(folder, device="cpu")
+    model = open_model(folder, device="cpu")
     assert given == [{"": "cpu"}] and model.layers is None and not model.backbone.training

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import InputError
+from lib.apps.opening import open_model as load
 from lib.models import checkpoints, tokenizers
-from lib.models.reward_models import load
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"

@@ -1,20 +1,15 @@
-"""Tokenizers and configurations that contradict themselves, and texts that would grow without
-end: one clear line.
-"""
+"""Tokenizers and configurations that contradict themselves: one clear line."""
 
-import base64
 import json
 import os
 import shutil
-import struct
 
 import pytest
 from conftest import refusal_of
-from transformers import AutoTokenizer
 
 from lib import InputError
+from lib.apps.opening import open_model as load
 from lib.models import tokenizers
-from lib.models.reward_models import load
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -110,77 +105,6 @@ def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length)
     assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(
         checkpoint("linear_llama")
     )
-
-
-# --- texts that grow ------------------------------------------------------------------------------
-
-
-def replace(pattern, content, kind="String"):
-    return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
-
-
-def precompiled(longest):
-    table = struct.pack("<I", 4) + bytes(4) + b"x" * longest + b"\0"
-    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
-
-
-def several(*steps):
-    return {"type": "Sequence", "normalizers": list(steps)}
-
-
-GROWING = {
-    "a million for one": replace("o", "o" * 10**6),
-    "twice as long, twenty times": several(*[replace("e", "ee")] * 20),
-    "by regular expressions": several(*[replace("[a-z]", "abcdefghij", "Regex")] * 4),
-    "between any two characters": replace("", "x" * 2000, "Regex"),
-    "sequences in sequences": several(
-        several(replace("a", "a" * 50)), several(several(replace("a", "a" * 50)))
-    ),
-    "a doubling across two copies": several(replace("o", "ab"), *[replace("ba", "bababa")] * 20),
-    "put before": {"type": "Prepend", "prepend": "x" * 10**6},
-    "by a table": precompiled(5000),
-}
-NOT_GROWING = {
-    "shorter": replace("love", "x"),
-    "one for one, thirty times": several(*[replace("q", "k")] * 30),
-    "a word for a character": replace("%", "percent"),
-    "as long as the pattern": replace("z" * 5000, "y" * 5000),
-    "a table": precompiled(33),
-    "seven kinds of blanks": several(
-        *[replace(blank, "   ") for blank in "\u00a0\u2003\u3000\u202f\u205f\t\v"]
-    ),
-    "seven times runs of blanks": several(*[replace("[\u2003\u2009]+", "   ", "Regex")] * 7),
-    "a few": several(
-        replace("``", '"'),
-        {"type": "Prepend", "prepend": "_"},
-        {"type": "NFKC"},
-        {"type": "Lowercase"},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", GROWING)
-def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at_once(
-    spoiled, name
-):
-    refused(
-        spoiled("tokenizer.json", normalizer=GROWING[name]),
-        "its normalizer may make a text",
-        "times as long",
-    )
-    decoder = json.loads(json.dumps(GROWING[name]).replace("normalizers", "decoders"))
-    folder = spoiled("tokenizer.json", name="other", decoder=decoder)
-    refused(folder, "its decoder may make a text", "times as long")
-
-
-@pytest.mark.parametrize("name", NOT_GROWING)
-def test_a_normalizer_that_lets_texts_grow_a_little_is_not(spoiled, name):
-    folder = spoiled("tokenizer.json", normalizer=NOT_GROWING[name])
-    # the real ones also hold what leads to their texts, without which it cannot be opened
-    if name == "a table":
-        return refused(folder, "download it again")
-    text = AutoTokenizer.from_pretrained(folder)(PROMPT)["input_ids"]
-    assert tokenizers.tokenizer_of(folder)(PROMPT)["input_ids"] == text
 
 
 # --- configurations -------------------------------------------------------------------------------

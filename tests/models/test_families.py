@@ -18,8 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import ROOT, io
-from lib.apps.opening import open_model
-from lib.models import checkpoints, reward_models
+from lib.apps.opening import open_model, plain
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -41,15 +40,13 @@ def by_formula(folder, stored: tiny.Stored) -> np.ndarray:
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(
-        reward_models.load(folder, device="cpu", **options), PROMPT, REPLIES
-    )
+    return engine.score_replies(open_model(folder, device="cpu", **options), PROMPT, REPLIES)
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """What is merged or renamed is written under the test's own folder."""
-    monkeypatch.setattr(checkpoints, "ROOT", tmp_path)
+    monkeypatch.setattr(plain, "ROOT", tmp_path)
 
 
 def family(folder, name: str):
@@ -131,7 +128,7 @@ REFUSED = {  # what is refused -> what makes one, and words of the line that ref
 
 def refusal(make, folder, *words: str, **options) -> str:
     """The one line that refuses such a checkpoint, checked to hold these words."""
-    return refusal_of(lambda: reward_models.load(make(folder), device="cpu", **options), *words)
+    return refusal_of(lambda: open_model(make(folder), device="cpu", **options), *words)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -430,7 +427,7 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
         ), line.replace(str(folder), "it")
     if "head" in options:  # told by the line that refuses it without
         refusal(lambda folder: made, folder, "HEAD=yes,no", template=options.get("template"))
-    model = reward_models.load(made, device="cpu", **options | {"dtype": "float32"})
+    model = open_model(made, device="cpu", **options | {"dtype": "float32"})
     scored = engine.score_replies(model, PROMPT, REPLIES)
     np.testing.assert_allclose(scored, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
     assert np.ptp(expected) > 1e-3
@@ -529,7 +526,7 @@ def test_pickled_weights_are_converted_once_and_again_if_they_or_the_code_change
     torch.save({name: 1.5 * tensor for name, tensor in torch.load(file).items()}, file)
     saved_anew = rewards(folder)
     assert np.abs(saved_anew - expected).max() > 0.1 and "pickled" in "".join(capsys.readouterr())
-    monkeypatch.setattr(checkpoints, "hash_of_code", lambda paths: "other code")
+    monkeypatch.setattr(plain, "hash_of_code", lambda paths: "other code")
     assert rewards(folder).tolist() == saved_anew.tolist() and "pickled" in "".join(
         capsys.readouterr()
     )
@@ -615,10 +612,10 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
     edit(tmp_path / "adapter" / "adapter_config.json", new_scale=None)
     assert np.abs(expected - rewards(base)).max() > 0.1
     np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
-    merged = checkpoints.open_files(str(tmp_path / "adapter"), "").folder
+    merged = plain.open_files(str(tmp_path / "adapter"), "").folder
     with monkeypatch.context() as patch:
         patch.setattr(io, "versions", lambda: {"torch": "0.1"})
-        assert checkpoints.open_files(str(tmp_path / "adapter"), "").folder != merged
+        assert plain.open_files(str(tmp_path / "adapter"), "").folder != merged
     elsewhere = base.rename(tmp_path / "elsewhere")
     refusal_of(lambda: rewards(tmp_path / "adapter"), f"adapter of {base}", "BASE=")
     np.testing.assert_allclose(

@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import InputError
+from lib.apps.opening import open_model as load
 from lib.models import reward_models
 from lib.models.heads import new_head
-from lib.models.reward_models import load
 from lib.scoring import engine, stages
 from lib.tables import registry
 
@@ -162,7 +162,7 @@ def test_rewards_equal_the_oracle_for_odd_checkpoints(checkpoint, kind, options,
 def test_the_shared_prefix_is_really_used(checkpoint, kind):
     model = cpu(checkpoint(kind))
     inputs = model.inputs_for(PROMPT, ["love", "war"])
-    assert stages.Scorer(model, inputs).shares_prefix
+    assert stages.reader_of(model)(model, inputs).shares_prefix
     assert len(inputs.prefix_ids) > 3 * max(map(len, inputs.suffixes))
 
 
@@ -292,27 +292,8 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(che
         file.write_text(start + plain, encoding="utf-8-sig")
         model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
         assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
-    around = (
-        "```jinja\n{}\n```",
-        "template: |\n  {}",
-        "'{}'",
-        't = """{}"""',
-        "<!DOCTYPE html>{}",
-        "\u200b{}",
-        "{}\\n",
-        '"chat_template": "{}",',
-        "{}\u00a0",
-        "\u3000{}\n",
-        "{}\u3164",
-        "{}\ufe0f",
-    )
-    escaped = (
-        plain.replace("<", "&lt;"),
-        json.dumps(plain)[1:-1],
-        json.dumps("{{ 1 }}"),
-        "{{ 1 }}\0",
-    )
-    for content in (*(text.replace("{}", plain) for text in around), *escaped):
+    unseen = ("\u200b{}", "{}\u00a0", "\u3000{}\n", "{}\u3164", "{}\ufe0f")
+    for content in (*(text.replace("{}", plain) for text in unseen), "{{ 1 }}\0", '"{{ 1 }}"'):
         file.write_text(content)
         refusal_of(
             lambda: load(checkpoint("linear_llama"), device="cpu", template=file),

@@ -15,7 +15,7 @@ from conftest import refusal_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from lib.models import checkpoints, reward_models
+from lib.apps.opening import open_model, plain
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -25,7 +25,7 @@ REPLIES = ["love", " hate and war", "hope"]
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """What is converted is written under the test's own folder."""
-    monkeypatch.setattr(checkpoints, "ROOT", tmp_path)
+    monkeypatch.setattr(plain, "ROOT", tmp_path)
 
 
 @pytest.fixture
@@ -34,9 +34,7 @@ def folder(tmp_path):
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(
-        reward_models.load(folder, device="cpu", **options), PROMPT, REPLIES
-    )
+    return engine.score_replies(open_model(folder, device="cpu", **options), PROMPT, REPLIES)
 
 
 def edit(file, **fields):
@@ -150,7 +148,7 @@ def test_the_language_model_within_another_gives_the_rewards_of_the_whole_class(
         rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
     )
     assert "its language model is taken out" in "".join(capsys.readouterr())
-    assert reward_models.load(tmp_path / "model", device="cpu").read_at == "last_not_pad"
+    assert open_model(tmp_path / "model", device="cpu").read_at == "last_not_pad"
 
 
 @pytest.mark.parametrize("prefix", ["language_model.model.", "language_model."])
@@ -272,9 +270,9 @@ def test_the_attention_that_a_checkpoint_declares_counts_and_is_told(tmp_path, c
     assert "declares attention 'sdpa', which counts here" in "".join(capsys.readouterr())
     assert rewards(folder, attention="eager").tolist() == capped.tolist()
     llama = tiny.make_checkpoint(tmp_path / "llama", "linear_llama")
-    assert reward_models.load(llama, device="cpu").attention == "sdpa"
+    assert open_model(llama, device="cpu").attention == "sdpa"
     edit(llama / "config.json", attn_implementation="eager")
-    assert reward_models.load(llama, device="cpu").attention == "eager"
+    assert open_model(llama, device="cpu").attention == "eager"
 
 
 def test_another_template_inline_is_told_and_the_same_one_is_not(folder, capsys):
@@ -297,7 +295,7 @@ REASONS = tiny.TEMPLATES["chatml"].replace(
 def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(
     tmp_path, capsys, template, cuts
 ):
-    model = reward_models.load(
+    model = open_model(
         tiny.make_checkpoint(tmp_path, "linear_qwen3", template=template), device="cpu"
     )
     replies = ["</think>", "", "x</think>love", "love"]

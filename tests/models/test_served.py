@@ -20,7 +20,7 @@ from benchmarks import served as measured
 from lib import InputError, api, run
 from lib.apps.check import checking, why
 from lib.apps.opening import open_model
-from lib.scoring import engine as scoring_engine
+from lib.apps.opening.served import AskServer
 from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
 
@@ -153,7 +153,7 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
 def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(
     serve, folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(scoring_engine, "SERVED_PER_SHARD", 100)
+    monkeypatch.setattr(AskServer, "replies_per_shard", 100)
     url, fake = serve(folder)
     model, path, answer = api.load(url), tmp_path / "scores.parquet", fake.answer
     fake.sent.clear()

@@ -13,7 +13,8 @@ from conftest import refusal_of
 from tokenizers import Tokenizer
 
 from lib.apps.check import checking, why
-from lib.models import reward_models, tokenizers
+from lib.apps.opening import open_model
+from lib.models import tokenizers
 from lib.scoring import engine
 
 GPT2_STAGE = {
@@ -179,7 +180,7 @@ def test_a_word_of_the_vocabulary_is_one_id_by_the_file_and_four_by_the_class(tm
 def test_truncation_and_padding_of_the_file_reach_no_conversation(tmp_path):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     long = "love " * 100
-    expected = engine.score_replies(reward_models.load(folder, device="cpu"), long, ["love", long])
+    expected = engine.score_replies(open_model(folder, device="cpu"), long, ["love", long])
     file = folder / "tokenizer.json"
     state = json.loads(file.read_text())
     state["truncation"] = {
@@ -201,7 +202,7 @@ def test_truncation_and_padding_of_the_file_reach_no_conversation(tmp_path):
     # as a search encodes texts
     assert len(tokenizer.backend_tokenizer.encode_batch_fast([long])[0].ids) > 100
     assert engine.score_replies(
-        reward_models.load(folder, device="cpu"), long, ["love", long]
+        open_model(folder, device="cpu"), long, ["love", long]
     ).tolist() == (expected.tolist())
 
 
@@ -218,13 +219,13 @@ def changed_model(tmp_path):
 
 def test_rewards_are_those_of_the_file_under_every_class(changed_model):
     texts = ["2023", "12345678", "love"]
-    by_class = engine.score_replies(reward_models.load(changed_model, device="cpu"), "Why?", texts)
+    by_class = engine.score_replies(open_model(changed_model, device="cpu"), "Why?", texts)
     file = changed_model / "tokenizer_config.json"
     file.write_text(
         json.dumps(json.loads(file.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"})
     )
     assert engine.score_replies(
-        reward_models.load(changed_model, device="cpu"), "Why?", texts
+        open_model(changed_model, device="cpu"), "Why?", texts
     ).tolist() == (by_class.tolist())
 
 
@@ -240,7 +241,7 @@ def test_the_check_names_the_class_and_how_far_its_rewards_are_apart(changed_mod
 
 
 def test_why_names_the_class_whose_ids_another_program_took(changed_model, tmp_path):
-    model = reward_models.load(changed_model, device="cpu")
+    model = open_model(changed_model, device="cpu")
     other = tokenizers.open_as_file_says(changed_model)[1].other
     replies = [
         "2023",

@@ -15,7 +15,7 @@ import pytest
 import tiny
 from conftest import copy_project
 
-from lib.models.reward_models import load
+from lib.apps.opening import open_model as load
 from lib.notebooks.jobs import MADE
 from lib.scoring import engine
 from lib.tables import lexicons, scores

@@ -6,7 +6,7 @@ import tiny
 import torch
 
 from lib import InputError
-from lib.models.reward_models import load
+from lib.apps.opening import open_model as load
 from lib.scoring import engine
 from lib.scoring.by_layer import rank_correlations, rewards_by_layer, settled_layers
 

@@ -9,8 +9,8 @@ import pytest
 import tiny
 import torch
 
+from lib.apps.opening import open_model as load
 from lib.models import checkpoints, language_models
-from lib.models.reward_models import load
 from lib.scoring import engine, stages
 
 pytestmark = pytest.mark.drill
@@ -123,7 +123,7 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
     folder = made(tmp_path, "armorm", "longrope", 20)
     model = load(str(folder), device="cpu")
     inputs = model.inputs_for(PROMPTS["long"], [[5], [6, 7]], reply_mode="ids")
-    scorer = stages.Scorer(model, inputs)
+    scorer = stages.reader_of(model)(model, inputs)
     assert not scorer.shares_prefix
     suffix = torch.tensor([inputs.suffixes[0]])
     embeddings = model.backbone.get_input_embeddings()(suffix).detach()
@@ -137,7 +137,7 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
 def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path):
     folder = made(tmp_path, "linear_llama", "longrope", 4096)
     model = load(str(folder), device="cpu")
-    scorer = stages.Scorer(model, model.inputs_for(PROMPTS["long"], REPLIES))
+    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPTS["long"], REPLIES))
     assert scorer.shares_prefix
     expected = alone(folder, PROMPTS["long"], REPLIES[:4])
     np.testing.assert_allclose(

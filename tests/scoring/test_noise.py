@@ -12,8 +12,8 @@ import torch
 import transformers as t
 
 from benchmarks import agreement as planting
+from lib.apps.opening import open_model as load
 from lib.models import shared_prefix
-from lib.models.reward_models import load
 from lib.scoring import agreement, engine, stages
 
 PROMPT = "What, in one word, is the greatest thing ever?"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import flex_attention
 from transformers import AttentionInterface, AutoModel, MistralConfig, Qwen2Config
 
-from lib.models.reward_models import load
+from lib.apps.opening import open_model as load
 from lib.scoring import engine, packed, stages, trees
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -134,7 +134,8 @@ def test_rewards_of_ids_are_those_of_replies_read_by_themselves(model, width, mo
 
 def test_rewards_of_texts_and_gradients_are_the_same(model):
     rewards = [
-        engine.score_replies(replace(model, packed=packs), PROMPT, TEXTS) for packs in (False, True)
+        engine.score_replies(replace(model, reader=reader), PROMPT, TEXTS)
+        for reader in (None, packed.PackedScorer)
     ]
     np.testing.assert_allclose(
         rewards[1], rewards[0], rtol=0, atol=1e-5 * max(1, np.abs(rewards[0]).max())

@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from lib import api
-from lib.models.reward_models import load
+from lib.apps.opening import open_model as load
 from lib.scoring import engine
 
 PROMPTS = [

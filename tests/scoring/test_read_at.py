@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from lib import InputError
-from lib.models.reward_models import load
+from lib.apps.opening import open_model as load
 from lib.scoring import engine, stages
 from lib.search.gcg import Settings
 from lib.search.objective import Objective
@@ -84,7 +84,7 @@ def test_rewards_are_read_where_transformers_reads_them(folder, model, reply_mod
 def test_reading_whole_and_reading_apart_agree(model):
     pad = model.pad_token_id
     inputs = model.inputs_for(PROMPT, [[pad], [5], [pad, pad], [6, pad]], reply_mode="ids")
-    scorer = stages.Scorer(model, inputs)
+    scorer = stages.reader_of(model)(model, inputs)
     assert scorer.shares_prefix
     suffixes = [suffix for suffix in inputs.suffixes if len(suffix) == len(inputs.suffixes[0])]
     apart = scorer(suffixes)
@@ -96,7 +96,7 @@ def test_reading_whole_and_reading_apart_agree(model):
 @given(data=st.data())
 def test_the_rule_is_transformers_own(model, data):
     ids = data.draw(st.lists(st.sampled_from([model.pad_token_id, 5, 6]), min_size=1, max_size=6))
-    scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
+    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     read_at = scorer._read_at(torch.tensor([ids]))
     whole = [*scorer.inputs.prefix_ids, *ids]
     last = max(i for i, token in enumerate(whole) if token != model.pad_token_id)
@@ -106,7 +106,7 @@ def test_the_rule_is_transformers_own(model, data):
 
 
 def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
-    scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
+    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     gradient = scorer.gradient([5, model.pad_token_id, model.pad_token_id])  # (3, d)
     assert (gradient[0] != 0).any() and not gradient[1:].any()
     assert not scorer.gradient([model.pad_token_id]).any()  # the prompt is read, whatever the reply

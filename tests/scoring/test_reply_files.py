@@ -18,7 +18,7 @@ from conftest import refusal_of
 from transformers import AutoTokenizer
 
 from lib import ROOT, InputError, api, run
-from lib.models.reward_models import load
+from lib.apps.opening import open_model as load
 from lib.scoring import reply_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import ROOT, InputError, io
+from lib.apps.opening import open_model as load
 from lib.models import conversations, shared_prefix
-from lib.models.reward_models import load
 from lib.scoring import engine, shards, stages, trees
 from lib.tables import scores
 from lib.tables.collection import Collection
@@ -126,7 +126,7 @@ def test_a_sliding_window_shorter_than_the_input_is_read_whole(tmp_path):
     folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=8)
     model = loaded(folder)
     inputs = model.inputs_for(PROMPTS["greatest"], ["love", "war"])
-    assert not stages.Scorer(model, inputs).shares_prefix
+    assert not stages.reader_of(model)(model, inputs).shares_prefix
     rewards = engine.score_replies(model, PROMPTS["greatest"], ["love", "war"])
     np.testing.assert_allclose(
         rewards, oracle.rewards(folder, PROMPTS["greatest"], ["love", "war"]), atol=1e-5
@@ -138,7 +138,7 @@ def test_out_of_memory_halves_the_batch_and_remembers(checkpoint, monkeypatch):
     ids = [[i] for i in range(40, 140)]
     expected = engine.score_replies(model, PROMPTS["greatest"], ids, reply_mode="ids")
     inputs = model.inputs_for(PROMPTS["greatest"], ids, reply_mode="ids")
-    scorer, batches = stages.Scorer(model, inputs, tokens_per_batch=128), []
+    scorer, batches = stages.reader_of(model)(model, inputs, tokens_per_batch=128), []
     plain = scorer._rewards
 
     def starved(batch, ids=None):

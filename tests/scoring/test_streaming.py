@@ -17,10 +17,10 @@ import pytest
 import tiny
 
 from lib import InputError
+from lib.apps.opening import open_model as load
 from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
-from lib.models.reward_models import load
-from lib.scoring import engine, shards, stages
+from lib.scoring import by_layer, engine, shards, stages
 from lib.tables import scores
 
 PROMPTS = {
@@ -186,7 +186,7 @@ def small_passes(monkeypatch):
     several.
     """
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 50)
-    monkeypatch.setattr(stages, "TOKENS_PER_PASS", {"cpu": 200})
+    monkeypatch.setattr(by_layer, "TOKENS_PER_PASS", {"cpu": 200})
 
 
 def pieces(*sizes):
@@ -198,7 +198,7 @@ def test_blocks_go_through_the_weights_together_as_far_as_their_tokens_allow():
     inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
     blocks = [stages.Block(inputs, pieces(size)) for size in (3, 4, 5)]
     for most, expected in {24: [3], 23: [2, 1], 14: [2, 1], 13: [1, 1, 1], 1: [1, 1, 1]}.items():
-        assert [len(together) for together in stages._passes(blocks, most)] == expected
+        assert [len(together) for together in by_layer._passes(blocks, most)] == expected
 
 
 def test_what_is_not_read_together_reads_the_weights_again(both, tmp_path, small_passes):
@@ -213,10 +213,10 @@ def test_what_is_not_read_together_reads_the_weights_again(both, tmp_path, small
 
 HALF_A_RUN = """
 import sys, time
-from lib.scoring import engine, shards, stages
+from lib.scoring import by_layer, engine, shards, stages
 from lib.models.layers import Layers
-from lib.models.reward_models import load
-engine.REPLIES_PER_SHARD, stages.TOKENS_PER_PASS = 50, {"cpu": 200}
+from lib.apps.opening import open_model as load
+engine.REPLIES_PER_SHARD, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
 plain, starts = Layers.each, []
 def each(self):
     starts.append(1)
@@ -289,7 +289,7 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
     ):
         engine.score_replies(window, PROMPT, ["love"])
     model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
-    scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
+    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
         with pytest.raises(
             InputError, match="is read layer by layer, once for all replies; load with STREAM=0"

@@ -22,7 +22,7 @@ from ...scoring import engine, stages
 from ...scoring.implicit import ImplicitRewardModel
 from ...tables import registry
 from ...tables.prompts import read_prompts
-from ..opening import opening
+from ..opening import opening, plain
 from . import weights
 from .feeds import Feed, Feeds
 from .readings import TOLERANCES, Array, Reader, places, reader_of
@@ -70,7 +70,7 @@ def check(name: str, bos: str = "single", **options: Any) -> Report:
         return check_loaded(opening.open_model(name, **options), bos)
     entry = reward_models.find(str(name))
     revision = options.get("revision") or entry["revision"]
-    opened = checkpoints.open_files(entry["hub_id"], revision, base=options.get("base"))
+    opened = plain.open_files(entry["hub_id"], revision, base=options.get("base"))
     try:
         model = opening.open_model(name, **options)
         rows = model_rows(model, bos, options.get("label"), entry["group"] == "embedded")

@@ -20,7 +20,7 @@ from ...models.hardware import one_thread
 from ...models.heads import tensors_of_head
 from ...models.reward_models import RewardModel
 from ...show.display import show_token
-from ..opening import open_model
+from ..opening import labels, open_model, plain
 from .feeds import Cause, Feed, Input
 
 Array = np.ndarray
@@ -125,7 +125,7 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
         return Reader(replace(model, backbone=checkpoints.ready(whole, model.device)), [])
     tensors = tensors_of_head(config, tensor_files(folder))
     heads = [
-        reward_models.load_head(folder, tensors, config, model.head_name, i)
+        labels.load_head(folder, tensors, config, model.head_name, i)
         for i in range(config.num_labels)
     ]
     return Reader(model, [head.to(model.device) for head in heads])
@@ -144,7 +144,7 @@ def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> 
         named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get(
             "base_model_name_or_path"
         )
-        at = checkpoints.open_files(str(given.get("base") or named), "").folder
+        at = plain.open_files(str(given.get("base") or named), "").folder
         bare, _ = checkpoints.from_safetensors(
             AutoModel, at, checkpoints.config_of(at), model.dtype, None
         )

@@ -11,7 +11,7 @@ import math
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -31,7 +31,7 @@ from ...tables.collection import Collection
 from ...tables.prompts import read_prompts
 from ...tables.registry import find_models, study_of
 from ..check import weights
-from ..opening import open_model
+from ..opening import open_model, plain
 from . import ray
 
 RETRIES = 5  # how often Ray begins a task again after its process or its node is gone
@@ -98,7 +98,7 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     options = options | ({"device": "cuda"} if on_cards else {})
     entry = reward_models.find(load)
     revision = options.get("revision") or entry["revision"]
-    folder = checkpoints.open_files(entry["hub_id"], revision, base=options.get("base")).folder
+    folder = plain.open_files(entry["hub_id"], revision, base=options.get("base")).folder
     config = checkpoints.config_of(folder)
     dtype = checkpoints.dtype_for(
         options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config
@@ -159,8 +159,11 @@ def score(
     given = {option: value for option, value in options.items() if value is not None}
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
-    study = study if tokens is None else Collection(f"{study}-sample-{tokens}")
-    how, names, failed = {"reply_mode": reply_mode, "bos": bos}, {}, {}
+    if tokens is not None:
+        study = Collection(f"{study}-sample-{tokens}")
+    how = {"reply_mode": reply_mode, "bos": bos}
+    running: dict[Future, str] = {}  # task -> the nickname of its model
+    failed: dict[str, BaseException] = {}
     with connected(on):
         for nickname, load in models.items():
             try:
@@ -169,22 +172,31 @@ def score(
                 failed[nickname] = error
                 continue
             path = scores.path_of(study, nickname)
-            names[task(score_model, asks, load, loading, texts, path, tokens, how).future()] = (
-                nickname
-            )
-        for ended in tqdm(as_completed(names), "models", len(names), unit=" models"):
-            if error := ended.exception():
-                failed[names[ended]] = error_in(error)
-            elif not scores.path_of(study, names[ended]).is_file():
-                failed[names[ended]] = InputError(
-                    "this machine does not see what its node wrote; share the folder"
-                )
+            started = task(score_model, asks, load, loading, texts, path, tokens, how)
+            running[started.future()] = nickname
+        for ended in tqdm(as_completed(running), "models", len(running), unit=" models"):
+            if error := _failure_of(ended, scores.path_of(study, running[ended])):
+                failed[running[ended]] = error
     if len(failed) == len(models) == 1:
         raise failed.popitem()[1]
-    lines = score_lines(study, [nickname for nickname in models if nickname not in failed])
-    lines += [f"{nickname} failed: {cause_of(error)}" for nickname, error in failed.items()]
-    print("\n".join([*lines, f"The score tables are in {shown_path(study.scores)}."]))
+    _print_end(study, list(models), failed)
     return len(failed)
+
+
+def _failure_of(ended: Future, path: Path) -> BaseException | None:
+    """Return why a task wrote no table that this machine sees; None if it did."""
+    if error := ended.exception():
+        return error_in(error)
+    if path.is_file():
+        return None
+    return InputError("this machine does not see what its node wrote; share the folder")
+
+
+def _print_end(study: Collection, names: list[str], failed: dict[str, BaseException]) -> None:
+    """Print which models were scored, which failed and why, and where the tables are."""
+    lines = score_lines(study, [name for name in names if name not in failed])
+    lines += [f"{name} failed: {cause_of(error)}" for name, error in failed.items()]
+    print("\n".join([*lines, f"The score tables are in {shown_path(study.scores)}."]))
 
 
 def score_model(

@@ -1,15 +1,20 @@
-"""Open a reward model of any kind: a checkpoint, a served address, or a language model beside its
-reference.
+"""Open a reward model of any kind: what is unusual becomes a plain checkpoint, or a model with a
+reader of its own.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ... import InputError
 from ...models import language_models, reward_models
-from ...models.reward_models import RewardModel
+from ...models.files import Files
+from ...models.heads import tensors_of_head
+from ...models.language_models import LanguageModel
+from ...models.reward_models import Options, RewardModel
 from ...scoring import implicit
 from ...tables import registry
+from . import encoders, judges, labels, memory, plain, served
 
 OF_IMPLICIT = {"beta", "end", "device", "dtype", "attention"}  # the options of implicit.load
 
@@ -24,8 +29,52 @@ def open_model(name: str | Path, reference: str | None = None, **options: Any) -
     """
     given = options_for(reference, **options)
     if reference:
-        return implicit.load(str(name), reference, **given)
-    return reward_models.load(name, **given)
+        return implicit.load(str(name), reference, load_one=open_language_model, **given)
+    chosen = Options(**given)
+    if registry.is_served(str(name)):
+        return served.load(str(name), chosen)
+    if chosen.tokenizer is not None:
+        raise InputError("'tokenizer' is for a served model, http://host:port; leave tokenizer out")
+    model = _open_files(str(name), chosen)
+    if chosen.label is None:
+        return model
+    return replace(model, revision=f"{model.revision} label {chosen.label}")
+
+
+def _open_files(name: str, options: Options) -> RewardModel:
+    """Return the reward model whose weights are in files."""
+    entry = reward_models.find(name)
+    files = plain.open_files(
+        entry["hub_id"], options.revision or entry["revision"], base=options.base
+    )
+    if tokens := judges.tokens_named(options.head or entry["head"]):
+        return _open_judge(name, options, files, tokens)
+    checkpoint = reward_models.open_checkpoint(name, options, files)
+    if checkpoint.head_name == "classifier":
+        return encoders.load(checkpoint, options)
+    head = labels.load_head(
+        checkpoint.folder,
+        tensors_of_head(checkpoint.config, checkpoint.tensors),
+        checkpoint.config,
+        checkpoint.head_name,
+        options.label,
+    )
+    return memory.load(checkpoint, head, options)
+
+
+def _open_judge(name: str, options: Options, files: Files, tokens: str) -> RewardModel:
+    checkpoint = reward_models.open_checkpoint(name, options, files, "next_token")
+    head = judges.token_head(checkpoint, tokens)
+    labels.row_of(1, options.label, f"HEAD={tokens}", checkpoint.config)  # refuses a label
+    model = memory.load(checkpoint, head, options)
+    return replace(model, revision=f"{model.revision} head {tokens}")
+
+
+def open_language_model(name: str, **options: Any) -> LanguageModel:
+    """Return a language model as language_models.load does, also from pickles and adapters."""
+    entry = language_models.find(name)
+    files = plain.open_files(entry["hub_id"], entry["revision"])
+    return language_models.load(name, files=files, **options)
 
 
 def options_for(reference: str | None, **options: Any) -> dict[str, Any]:

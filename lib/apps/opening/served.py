@@ -12,19 +12,21 @@ from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from urllib.error import HTTPError
 
 import numpy as np
 import torch
 from scipy.special import expit
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from .. import InputError
-from . import checkpoints, conversations
-from .conversations import OpenedTurn
-from .files import READ, Files, refusing
+from ... import InputError
+from ...models import checkpoints, conversations
+from ...models.conversations import OpenedTurn
+from ...models.files import READ, Files, refusing
+from ...models.reward_models import Options, RewardModel, find, tokenizer_for
+from ...scoring.encoders import WholeConversations
 
 # about what is sent; the server has decided on all others
 OPTIONS = ("tokenizer", "template", "closing", "bos")
@@ -44,6 +46,55 @@ TRIED = 8  # inputs at first, of which the probes are the lowest and the highest
 # how far a probe's reward may move, relative to the distance of the two: sums are rounded
 AS_BEFORE = 0.05
 ROUNDED = 2**-7  # and relative to the reward itself, which a server may give in bfloat16
+
+
+class AskServer(WholeConversations):
+    """A prompt whose conversations a server reads, whole."""
+
+    replies_per_shard = 1000  # fewer than usual, because a server may end
+    usual_tokens = dict.fromkeys(("cpu", "mps", "cuda"), 2**22)  # it divides them into requests
+    computes_here = False
+
+
+def load(url: str, options: Options) -> RewardModel:
+    """Return the reward model that a server serves. InputError for options that the server has
+    decided.
+    """
+    decided = [
+        name for name, value in vars(options).items() if value is not None and name not in OPTIONS
+    ]
+    if decided:
+        name = decided[0].replace("_", "-")
+        raise InputError(
+            f"'{name}' is for models that are loaded here, and {url} is a server; leave {name} out"
+        )
+    entry = find(url)
+    server = Server(entry["hub_id"])
+    files = server.files(options.tokenizer)
+    tokenizer, opened = tokenizer_for(files.folder, "linear", options.template)
+    closing = conversations.check_closing(options.closing, opened, False)
+    server.refuse_other_tokens(tokenizer, opened, options.template is None)
+    model = RewardModel(
+        name=url,
+        nickname=entry["nickname"],
+        hub_id=server.url,
+        revision=f"{server.revision} {files.revision}",
+        head_name="linear",
+        dtype="the server's dtype",
+        attention="served",
+        device="cpu",
+        tokenizer=tokenizer,
+        backbone=cast(PreTrainedModel, server),
+        head=None,
+        closing=closing,
+        opened=opened,
+        files=files,
+        reader=AskServer,
+    )
+    server.refuse_squashed(
+        [model.encode(model.conversation(asked), [reply])[0] for asked, reply in PROBES]
+    )
+    return model
 
 
 class WeightsNeeded(InputError, AttributeError):

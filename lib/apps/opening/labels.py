@@ -1,0 +1,72 @@
+"""Classifiers with several outputs, of which one, a label, is the reward."""
+
+import re
+from pathlib import Path
+
+from torch import Tensor
+from transformers import PreTrainedConfig
+
+from ... import InputError
+from ...models import checkpoints
+from ...models.heads import LAYOUTS, Head, own_name
+from ...models.reward_models import head_of, head_tensors
+
+
+def row_of(outputs: int, label: int | None, what: str, config: PreTrainedConfig) -> slice:
+    """Return which of a head's outputs is the reward. InputError if it does not exist or the
+    user has to choose one.
+
+    what: the head, in words.
+    """
+    architecture = checkpoints.architecture_of(config)
+    is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
+    if outputs != 1 and not is_classifier:
+        raise InputError(
+            f"the head has {outputs} outputs ({what}), and a {architecture} is no classifier with "
+            "a label that is the reward; score its texts elsewhere (python -m lib.run export)"
+        )
+    if outputs != 1 and label is None:
+        raise InputError(
+            f"the head has {outputs} outputs ({what}), and a reward model has one; say which one "
+            f"is the reward: LABEL=0 to LABEL={outputs - 1}"
+        )
+    if label is None:
+        return slice(None)
+    if not 0 <= label < outputs:
+        raise InputError(
+            f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0"
+        )
+    return slice(label, label + 1)
+
+
+def load_head(
+    folder: Path,
+    keys: dict[str, Path],
+    config: PreTrainedConfig,
+    head_name: str,
+    label: int | None = None,
+) -> Head:
+    """Return the head whose tensors these files hold, with the output `label` alone if it has
+    several. InputError as for reward_models.load_head and row_of.
+    """
+    tensors = head_tensors(keys, head_name)
+    if not LAYOUTS[head_name].is_linear and label is not None:
+        raise InputError(
+            f"a label is for classifiers with several, and head {head_name} has one; leave label "
+            "out"
+        )
+    if LAYOUTS[head_name].is_linear:
+        for key in _of_last_layer(tensors, head_name):
+            tensors[key] = tensors[key][row_of(len(tensors[key]), label, key, config)]
+    return head_of(folder, tensors, config, head_name)
+
+
+def _of_last_layer(tensors: dict[str, Tensor], head_name: str) -> list[str]:
+    """Return the names, in the checkpoint, of the weight and bias of a head's last layer."""
+    names = {own_name(head_name, key): key for key in tensors}
+    weights = [name for name in names if re.fullmatch(r"score\.(\d+\.)?weight", name)]
+    if not weights:
+        return []
+    last = max(weights, key=lambda name: (len(name), name))
+    both = (last, last.removesuffix("weight") + "bias")
+    return [names[name] for name in both if name in names]
