@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -35,23 +36,7 @@ class Model(RewardModel):
         return score(self, prompts, replies, bos=bos, batch_size=batch_size)
 
 
-def load(
-    name: str | Path,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    attention: str | None = None,
-    head: str | None = None,
-    read_at: str | None = None,
-    closing: str | None = None,
-    label: int | None = None,
-    template: str | Path | None = None,
-    revision: str | None = None,
-    stream: bool | None = None,
-    tokenizer: str | Path | None = None,
-    base: str | Path | None = None,
-    **unknown: object,
-) -> Model:
+def load(name: str | Path, **options: Any) -> Model:
     """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
     to score.
 
@@ -61,31 +46,11 @@ def load(
     >>> model = load("path/to/model", device="cpu")
     """
     known = [field.name for field in fields(Options)]
-    for option in unknown:
+    for option in options.keys() - known:
         near = difflib.get_close_matches(option, known, 1)
-        raise InputError(
-            f"load has no option {option!r}; "
-            f"{f'write {near[0]}' if near else 'use ' + ', '.join(known)}"
-        )
-    return Model(
-        **vars(
-            open_model(
-                name,
-                device=device,
-                dtype=dtype,
-                attention=attention,
-                head=head,
-                read_at=read_at,
-                closing=closing,
-                label=label,
-                template=template,
-                revision=revision,
-                stream=stream,
-                tokenizer=tokenizer,
-                base=base,
-            )
-        )
-    )
+        remedy = f"write {near[0]}" if near else "use " + ", ".join(known)
+        raise InputError(f"load has no option {option!r}; {remedy}")
+    return Model(**vars(open_model(name, **options)))
 
 
 def score(
@@ -116,31 +81,33 @@ def score(
     >>> list(model.score([[user, {"role": "assistant", "content": "life"}]])["reply"])
     ['life']
     """
-    if replies is None:
-        rows = [{"messages": conversation} for conversation in prompts]
-    else:
-        asked = [prompts] * len(replies) if isinstance(prompts, str) else prompts
-        if isinstance(replies, str) or len(asked) != len(replies):
-            raise InputError(
-                f"{len(asked)} prompts and {len(replies)} replies are no rows; give lists of one "
-                "length"
-            )
-        rows = [
-            {"prompt": prompt, "reply": reply} for prompt, reply in zip(asked, replies, strict=True)
-        ]
+    turns = reply_files.turns_of_rows(_rows(prompts, replies))
     if batch_size is not None and batch_size < 1:
         raise InputError(
             f"batch_size must be 1 or more, not {batch_size}; leave it out for the usual one"
         )
-    turns, size = reply_files.turns_of_rows(rows), batch_size or len(rows) or 1
-    parts = [
-        reply_files.score(
-            model, [each[:-1] for each in some], [each[-1]["content"] for each in some], bos
-        )
-        for some in (turns[start : start + size] for start in range(0, max(1, len(turns)), size))
-    ]
+    size = batch_size or len(turns) or 1
+    parts = []
+    for start in range(0, max(1, len(turns)), size):
+        some = turns[start : start + size]
+        contexts = [each[:-1] for each in some]
+        texts = [each[-1]["content"] for each in some]
+        parts.append(reply_files.score(model, contexts, texts, bos))
     table = pd.concat(parts, ignore_index=True)
     is_long = table["input"].str.len() > INPUT_SHOWN
-    return table.assign(
-        input=table["input"].mask(is_long, "…" + table["input"].str[1 - INPUT_SHOWN :])
-    )
+    end = "…" + table["input"].str[1 - INPUT_SHOWN :]
+    return table.assign(input=table["input"].mask(is_long, end))
+
+
+def _rows(prompts: str | Sequence, replies: Sequence[str] | None) -> list[dict]:
+    """Return rows as a file has them. InputError for prompts and replies that are no rows."""
+    if replies is None:
+        return [{"messages": conversation} for conversation in prompts]
+    asked = [prompts] * len(replies) if isinstance(prompts, str) else prompts
+    if isinstance(replies, str) or len(asked) != len(replies):
+        raise InputError(
+            f"{len(asked)} prompts and {len(replies)} replies are no rows; give lists of one length"
+        )
+    return [
+        {"prompt": prompt, "reply": reply} for prompt, reply in zip(asked, replies, strict=True)
+    ]

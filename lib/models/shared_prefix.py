@@ -76,25 +76,31 @@ def attend(
     refuse_unknown(others)
     # An index, which torch's types take for a tensor
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
-    batch, heads, length, d = query.shape
-    kv_heads, prefix = prefix_key.shape[:2]
+    kv_heads, prefix, d = prefix_key.shape
     if sliding_window and prefix + keys.shape[2] > sliding_window:
         raise ValueError(f"its sliding window has {sliding_window} tokens")
     # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
-    grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
-    # named, because -1 means nothing where the prefix has no tokens
-    rows = heads // kv_heads * length
-    to_prefix = grouped.reshape(kv_heads, -1, d) @ prefix_key.mT
-    to_reply = grouped @ keys.mT  # (kv_heads, batch, group * length, others)
-    to_prefix = to_prefix.view(kv_heads, batch, rows, prefix)
-    scores = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
+    grouped = query.reshape(len(query), kv_heads, -1, d).transpose(0, 1)
+    # (kv_heads, batch, group * length, prefix and others)
+    scores = torch.cat([_by_prefix(grouped, prefix_key.mT), grouped @ keys.mT], dim=-1)
+    scores = scores.float() * scaling
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     scores[..., prefix:].masked_fill_(unseen, -torch.inf)
     weights = scores.softmax(-1).to(query.dtype)
-    out = weights[..., :prefix].reshape(kv_heads, batch * rows, prefix) @ prefix_value
-    out = out.view_as(grouped) + weights[..., prefix:] @ values
-    return out.transpose(0, 1).reshape(batch, heads, length, d).transpose(1, 2).contiguous(), None
+    out = _by_prefix(weights[..., :prefix], prefix_value) + weights[..., prefix:] @ values
+    # (batch, length, heads, d)
+    return out.transpose(0, 1).reshape(query.shape).transpose(1, 2).contiguous(), None
+
+
+def _by_prefix(rows: Tensor, of_prefix: Tensor) -> Tensor:
+    """Return rows @ of_prefix for the one prefix of all replies, without copies of it.
+
+    rows: (kv_heads, batch, group * length, n). of_prefix: (kv_heads, n, m).
+    """
+    kv_heads, batch, length, n = rows.shape
+    product = rows.reshape(kv_heads, batch * length, n) @ of_prefix
+    return product.view(kv_heads, batch, length, of_prefix.shape[2])
 
 
 def refuse_unknown(others: dict[str, object]) -> None:

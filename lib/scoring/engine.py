@@ -99,11 +99,7 @@ def score_vocabulary(
     collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), time.time()
-    for name in prompts:
-        io.checked(name, "a prompt")
-    # here, where all ways meet: a notebook opened by hand too
-    if collection := scores.collection_of(path):
-        refuse_foreign(collection, {model.nickname: model.hub_id})
+    _refuse_names(model, prompts, path)
     tokens = tokens_of(model, token_ids)
     settings, run = settings_of(model, tokens, **how), about_run(model)
     # Rewards of other versions may differ a little, so these do not continue their shards.
@@ -121,12 +117,22 @@ def score_vocabulary(
                 unit_scale=stages.reader_of(model).by_layer,
                 disable=not progress,
             ) as bar:
-                start = table if len(table) else tokens
-                table = _with_rewards(start, model, missing, folder, bar, how)
+                known = table if len(table) else tokens
+                table = _with_rewards(known, model, missing, folder, bar, how)
             metadata["seconds"] = round(time.time() - started, 1)
             scores.write(table, path, metadata)
         shards.remove(folder, (scored | missing).values())
         return scores.read(path) if missing else table
+
+
+def _refuse_names(model: RewardModel, prompts: Iterable[str], path: Path) -> None:
+    """Raise InputError for a prompt's name that no column can have, and for a model that does not
+    belong into the path's collection. All ways meet here: a notebook opened by hand too.
+    """
+    for name in prompts:
+        io.checked(name, "a prompt")
+    if collection := scores.collection_of(path):
+        refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
 def _about_when(started: float, prompts: dict[str, str]) -> dict[str, Any]:
@@ -155,19 +161,13 @@ def _with_rewards(
     shards are only read.
     """
     rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
-    replies = replies_of(table, how.get("reply_mode", "text"))
-    most = stages.reader_of(model).replies_per_shard or REPLIES_PER_SHARD
 
     def unscored() -> Iterator[Block]:
         nonlocal table
-        blocks: list[Block] = []
-        prepared = prepare(model, prompts.values(), replies, **how)
-        for prompt, inputs in zip(prompts.values(), prepared, strict=True):
+        prepared = _prepared_blocks(model, prompts.values(), table, how)
+        for prompt, (inputs, blocks) in zip(prompts.values(), prepared, strict=True):
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
-            # one list for prompts read alike
-            if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:
-                blocks = blocks_of(inputs, most)
             rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
             for number, block in enumerate(blocks):
                 file = shards.path_of(folder, prompt, number)
@@ -184,6 +184,21 @@ def _with_rewards(
         rewards[block.inputs.conversation.prompt][block.shard] = of_block
     columns = {name: rewards[prompt][table["input_group"]] for name, prompt in prompts.items()}
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+
+
+def _prepared_blocks(
+    model: RewardModel, prompts: Iterable[str], table: pd.DataFrame, how: dict[str, str]
+) -> Iterator[tuple[Inputs, list[Block]]]:
+    """Yield the inputs of the table's tokens under each prompt, and their blocks: one list for
+    prompts that are read alike.
+    """
+    replies = replies_of(table, how.get("reply_mode", "text"))
+    most = stages.reader_of(model).replies_per_shard or REPLIES_PER_SHARD
+    blocks: list[Block] = []
+    for inputs in prepare(model, prompts, replies, **how):
+        if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:
+            blocks = blocks_of(inputs, most)
+        yield inputs, blocks
 
 
 def _read_table(

@@ -57,19 +57,19 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     width = max(width, int(lengths.max()))
     is_new = trees.new_tokens(tokens)
     row_of = _assign_rows(is_new.sum(1), lengths, width)  # (n,)
-    opens_row = np.append(True, row_of[1:] != row_of[:-1])
-    is_new[opens_row] = tokens[opens_row] >= 0
+    begins = np.append(True, row_of[1:] != row_of[:-1])
+    is_new[begins] = tokens[begins] >= 0
     column_of = _assign_columns(is_new, row_of)  # (n, longest)
     replies, depths = np.nonzero(is_new)  # of each node, in the order of the rows
     rows, columns = row_of[replies], column_of[is_new]
-    shape = (int(row_of[-1]) + 1, width)
-    ids, depth_of = np.zeros((2, *shape), dtype=np.int64)
+    ids, depth_of = np.zeros((2, int(row_of[-1]) + 1, width), dtype=np.int64)
     ids[rows, columns], depth_of[rows, columns] = tokens[is_new], depths
     leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
     nodes, ancestors = _pairs_of(column_of[replies], depths)
-    seen = _seen(shape, (rows[nodes], columns[nodes], ancestors), device)
-    on_device = [torch.from_numpy(part).to(device) for part in (ids, depth_of, leaves)]
-    return Rows(on_device[0], on_device[1], seen, on_device[2])
+    # a node sees its ancestors and itself
+    seen = _seen(ids.shape, (rows[nodes], columns[nodes], ancestors), device)
+    nodes_of = torch.from_numpy(np.stack([ids, depth_of])).to(device)
+    return Rows(nodes_of[0], nodes_of[1], seen, torch.from_numpy(leaves).to(device))
 
 
 def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
 
 
 def _seen(
-    shape: tuple[int, int], pairs: tuple[np.ndarray, np.ndarray, np.ndarray], device: str
+    shape: tuple[int, ...], pairs: tuple[np.ndarray, np.ndarray, np.ndarray], device: str
 ) -> Tensor:
     """Return which nodes of a row each node sees, (rows, width, width) bool: padding sees itself.
 

@@ -161,19 +161,10 @@ def score(
     study = study_of(models, collection)
     if tokens is not None:
         study = Collection(f"{study}-sample-{tokens}")
-    how = {"reply_mode": reply_mode, "bos": bos}
-    running: dict[Future, str] = {}  # task -> the nickname of its model
     failed: dict[str, BaseException] = {}
+    how = {"reply_mode": reply_mode, "bos": bos}
     with connected(on):
-        for nickname, load in models.items():
-            try:
-                asks, loading = asks_of(load, given, len(models))
-            except InputError as error:
-                failed[nickname] = error
-                continue
-            path = scores.path_of(study, nickname)
-            started = task(score_model, asks, load, loading, texts, path, tokens, how)
-            running[started.future()] = nickname
+        running = _start(models, study, given, (texts, tokens, how), failed)
         for ended in tqdm(as_completed(running), "models", len(running), unit=" models"):
             if error := _failure_of(ended, scores.path_of(study, running[ended])):
                 failed[running[ended]] = error
@@ -181,6 +172,31 @@ def score(
         raise failed.popitem()[1]
     _print_end(study, list(models), failed)
     return len(failed)
+
+
+def _start(
+    models: dict[str, str],
+    study: Collection,
+    given: dict,
+    what: tuple[dict, int | None, dict],
+    failed: dict[str, BaseException],
+) -> dict[Future, str]:
+    """Start a task for each model: task -> nickname. Note in `failed` the models that do not open.
+
+    given: options that load them. what: prompts, tokens and the rest, as for score_model.
+    """
+    texts, tokens, how = what
+    running = {}
+    for nickname, load in models.items():
+        try:
+            asks, loading = asks_of(load, given, len(models))
+        except InputError as error:
+            failed[nickname] = error
+            continue
+        path = scores.path_of(study, nickname)
+        started = task(score_model, asks, load, loading, texts, path, tokens, how)
+        running[started.future()] = nickname
+    return running
 
 
 def _failure_of(ended: Future, path: Path) -> BaseException | None:

@@ -3,8 +3,7 @@
 from torch import nn
 from transformers import AutoModelForSequenceClassification
 
-from ... import InputError
-from ...models import checkpoints
+from ...models import checkpoints, layers
 from ...models.reward_models import Checkpoint, Options, RewardModel, complete
 from ...scoring.encoders import WholeConversations
 from .labels import row_of
@@ -15,11 +14,8 @@ def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
     open_model.
     """
     folder, config = checkpoint.folder, checkpoint.config
-    if options.stream:
-        raise InputError(
-            f"{folder}: the layers of {config.model_type} models are not read one by one here; "
-            "leave stream out"
-        )
+    # refuses to stream an encoder
+    layers.are_wanted(options.stream, folder, config, checkpoint.dtype, checkpoint.device)
     row = row_of(config.num_labels, options.label, "its classifier", config)
     model, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification, folder, config, checkpoint.dtype, None

@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 from ... import InputError
 from ...models import checkpoints
-from ...models.heads import LAYOUTS, Head, own_name
+from ...models.heads import LAYOUTS, Head, new_head, own_name
 from ...models.reward_models import head_of, head_tensors
 
 
@@ -56,17 +56,22 @@ def load_head(
             "out"
         )
     if LAYOUTS[head_name].is_linear:
-        for key in _of_last_layer(tensors, head_name):
+        with checkpoints.built_from(folder):
+            keys_of_last = _of_last_layer(tensors, config, head_name)
+        for key in keys_of_last:
             tensors[key] = tensors[key][row_of(len(tensors[key]), label, key, config)]
     return head_of(folder, tensors, config, head_name)
 
 
-def _of_last_layer(tensors: dict[str, Tensor], head_name: str) -> list[str]:
-    """Return the names, in the checkpoint, of the weight and bias of a head's last layer."""
-    names = {own_name(head_name, key): key for key in tensors}
-    weights = [name for name in names if re.fullmatch(r"score\.(\d+\.)?weight", name)]
-    if not weights:
-        return []
-    last = max(weights, key=lambda name: (len(name), name))
-    both = (last, last.removesuffix("weight") + "bias")
-    return [names[name] for name in both if name in names]
+def _of_last_layer(
+    tensors: dict[str, Tensor], config: PreTrainedConfig, head_name: str
+) -> list[str]:
+    """Return the names, in the checkpoint, of the weight and bias of a head's last layer, which
+    alone may have several rows.
+    """
+    keys = {own_name(head_name, key): key for key in tensors}
+    shapes = {name: tensors[key].shape for name, key in keys.items()}
+    own = new_head(head_name, config, shapes).state_dict()
+    last = list(own)[-1].rpartition(".")[0]
+    both = [name for name in (f"{last}.weight", f"{last}.bias") if name in own and name in keys]
+    return [keys[name] for name in both if shapes[name][1:] == own[name].shape[1:]]

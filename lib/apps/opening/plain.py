@@ -38,10 +38,11 @@ def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
         return _written(target, partial(adapters.merge, folder, own_base.folder), folder, reason)
     if base:
         raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
-    if not has_config:  # whoever reads the configuration says so
+    try:
+        files = weight_files(folder)
+    except InputError:  # whoever reads the checkpoint says so, after the configuration's faults
         return folder
-    files = weight_files(folder)
-    reason = formats.reason_to_convert(folder, files)
+    reason = formats.reason_to_convert(folder, files) if has_config else ""
     if not reason:
         return folder
     return _written(_target(folder), partial(formats.convert, folder, files), folder, reason)
@@ -56,8 +57,9 @@ def _base_of(folder: Path, given: str | Path | None) -> Files:
     try:
         return open_files(name, revision or "")
     except (InputError, RecursionError) as error:
+        why = str(error).partition(";")[0]
         raise InputError(
-            f"{folder} is an adapter of {name}, which does not open ({error}); name its base: "
+            f"{folder} is an adapter of {name}, which does not open ({why}); name its base: "
             "BASE=<folder or hub id>"
         ) from error
 
