@@ -4,7 +4,6 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -36,7 +35,23 @@ class Model(RewardModel):
         return score(self, prompts, replies, bos=bos, batch_size=batch_size)
 
 
-def load(name: str | Path, **options: Any) -> Model:
+def load(
+    name: str | Path,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    attention: str | None = None,
+    head: str | None = None,
+    read_at: str | None = None,
+    closing: str | None = None,
+    label: int | None = None,
+    template: str | Path | None = None,
+    revision: str | None = None,
+    stream: bool | None = None,
+    tokenizer: str | Path | None = None,
+    base: str | Path | None = None,
+    **unknown: object,
+) -> Model:
     """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
     to score.
 
@@ -46,11 +61,26 @@ def load(name: str | Path, **options: Any) -> Model:
     >>> model = load("path/to/model", device="cpu")
     """
     known = [field.name for field in fields(Options)]
-    for option in options.keys() - known:
+    for option in unknown:
         near = difflib.get_close_matches(option, known, 1)
         remedy = f"write {near[0]}" if near else "use " + ", ".join(known)
         raise InputError(f"load has no option {option!r}; {remedy}")
-    return Model(**vars(open_model(name, **options)))
+    model = open_model(
+        name,
+        device=device,
+        dtype=dtype,
+        attention=attention,
+        head=head,
+        read_at=read_at,
+        closing=closing,
+        label=label,
+        template=template,
+        revision=revision,
+        stream=stream,
+        tokenizer=tokenizer,
+        base=base,
+    )
+    return Model(**vars(model))
 
 
 def score(
