@@ -42,7 +42,7 @@ def reason_to_convert(folder: Path, files: list[Path]) -> str:
     if any(path.suffix == ".bin" for path in files):
         return "its weights are pickled"
     config = read_json(folder / "config.json")
-    if config.get("model_type") in CLASSIFIERS:
+    if str(config.get("model_type")) in CLASSIFIERS:
         return "it names its tensors in its own way"
     if text_config(folder, config):
         return "it also reads pictures or sounds, and its language model is taken out"
@@ -128,7 +128,7 @@ def _ordinary_fields(config: dict, text: PreTrainedConfig | None, rows: dict[str
     text: see text_config. rows: of each head that was found; of "lm_head" if it is a reward
     model's.
     """
-    architecture = (config.get("architectures") or ["none"])[0]
+    architecture = _architecture_of(config)
     if config.get("model_type") in CLASSIFIERS:
         model_type, architecture = CLASSIFIERS[config["model_type"]]
         config = config | {"model_type": model_type, "num_labels": 1}
@@ -255,7 +255,12 @@ def _ordinary_name(name: str, kind: str) -> str:
 
 
 def _kind_of(config: dict) -> str:
-    return f"{config.get('model_type')} {(config.get('architectures') or ['none'])[0]}"
+    return f"{config.get('model_type')} {_architecture_of(config)}"
+
+
+def _architecture_of(config: dict) -> str:
+    named = config.get("architectures")
+    return str(named[0]) if isinstance(named, list) and named else "none"
 
 
 def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
