@@ -56,13 +56,36 @@ def draw_discrepancies(
         raise InputError(
             f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}"
         )
-    kinds = None if kinds is None else kinds.reindex(ranks.index).fillna("")
-    strips = [] if kinds is None else [*sorted(set(kinds) - {""}), ""]
+    strips = []
+    if kinds is not None:
+        kinds = kinds.reindex(ranks.index).fillna("")
+        strips = [*sorted(set(kinds) - {""}), ""]
     heights = [9, 0.6 * len(strips)] if strips else [9]
     figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    axes, items, line = panels[0], len(ranks), ranks.sort_values("people_rank")
-    axes.set(xlim=(-0.01 * items, 1.01 * items), ylim=(-0.01 * items, 1.01 * items))
+    _draw_ranks(panels[0], ranks)
+    ordered = ranks.sort_values("position", kind="stable")
+    _name_items(panels[0], ordered.head(n), NEGATIVE, "left", blur)
+    _name_items(panels[0], ordered.tail(n), POSITIVE, "right", blur)
+    panels[0].invert_yaxis()  # rank 1 is on top
+    if strips:
+        _draw_strips(panels[1], ranks["surprise"].groupby(kinds), strips)
+    keys = [
+        _key("models rank as people do", GREY, line="--"),
+        _key("expected rank by models", "black"),
+        _key("most undervalued", NEGATIVE, "o", ""),
+        _key("most overvalued", POSITIVE, "s", ""),
+    ]
+    figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
+    """Draw a dot per item, the line of agreement and the line of expected ranks."""
+    items = len(ranks)
+    line = ranks.sort_values("people_rank")
+    limits = (-0.01 * items, 1.01 * items)
+    axes.set(xlim=limits, ylim=limits)
     axes.scatter(
         ranks["people_rank"],
         ranks["models_rank"],
@@ -74,20 +97,6 @@ def draw_discrepancies(
     axes.plot([1, items], [1, items], color=GREY, linestyle="--", linewidth=1.2)
     axes.plot(line["people_rank"], line["expected"], color="black", linewidth=2)
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
-    ordered = ranks.sort_values("position", kind="stable")
-    _name_items(axes, ordered.head(n), NEGATIVE, "left", blur)
-    _name_items(axes, ordered.tail(n), POSITIVE, "right", blur)
-    axes.invert_yaxis()  # rank 1 is on top
-    if strips:
-        _draw_strips(panels[1], ranks["surprise"].groupby(kinds), strips)
-    keys = [
-        _key("models rank as people do", GREY, line="--"),
-        _key("expected rank by models", "black"),
-        _key("most undervalued", NEGATIVE, "o", ""),
-        _key("most overvalued", POSITIVE, "s", ""),
-    ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
-    return figure
 
 
 def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
@@ -117,17 +126,14 @@ def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
 
 def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:
     """Mark some items and write their names in a column."""
-    items, ranks = axes.get_ylim()[1], rows["people_rank"]
-    x = max(ranks.max() + 0.04 * items, 0.12 * items), min(ranks.min() - 0.04 * items, 0.88 * items)
-    x = x[0] if side == "left" else x[1]
-    axes.scatter(
-        ranks,
-        rows["models_rank"],
-        s=45,
-        color=colour,
-        marker="o" if side == "left" else "s",
-        zorder=3,
-    )
+    items = axes.get_ylim()[1]
+    ranks = rows["people_rank"]
+    if side == "left":
+        x = max(ranks.max() + 0.04 * items, 0.12 * items)
+    else:
+        x = min(ranks.min() - 0.04 * items, 0.88 * items)
+    marker = "o" if side == "left" else "s"
+    axes.scatter(ranks, rows["models_rank"], s=45, color=colour, marker=marker, zorder=3)
     names = [item_label(item, 34, blur) for item in rows.index]
     places = rows[["people_rank", "models_rank"]].to_numpy(dtype=float)
     name_in_column(
@@ -161,13 +167,11 @@ def draw_trajectories(
             raise InputError(f"{len(items)} items in the panel '{name}'; {most}")
         if missing := [item for item in items if item not in ranks.index]:
             raise InputError(f"no item {missing[0]!r} among those ranked; check its spelling")
-    figure = new_chart(15, 1.6 + 4.1 * ((len(groups) + 1) // 2), title, DENSE_TITLE)
-    panels = figure.subplots((len(groups) + 1) // 2, 2, squeeze=False).ravel()
-    for axes, (name, items) in zip(panels, groups.items(), strict=False):
+    figure = new_chart(15, 1.6 + 4.1 * math.ceil(len(groups) / 2), title, DENSE_TITLE)
+    panels = figure.panels(len(groups), columns=2)
+    for axes, (name, items) in zip(panels, groups.items(), strict=True):
         _draw_slopes(axes, ranks, items, blur)
         axes.set_title(name)
-    for axes in panels[len(groups) :]:
-        axes.set_axis_off()
     figure.supylabel("rank among all items (1 = best)", fontsize=13)
     keys = [
         _key(model_label(name), colour, "o", "")
@@ -181,26 +185,26 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
     """Draw the items of one panel: people at x = 0, the models' median at x = 1, the models to
     the right of it.
     """
-    count, rows = len(ranks), ranks.loc[list(items)]
-    people, of_models = rows.iloc[:, 0].to_numpy(dtype=float), rows.iloc[:, 1:]
-    median, hues = of_models.median(axis=1).to_numpy(), model_colours(of_models.columns)
+    count = len(ranks)
+    rows = ranks.loc[list(items)]
+    people, of_models = rows.iloc[:, 0].astype(float), rows.iloc[:, 1:]
+    median = of_models.median(axis=1)
     steps = np.linspace(1.06, 1.3, of_models.shape[1])
-    for i, item in enumerate(items):
-        axes.plot(
-            [0, 1],
-            [people[i], median[i]],
-            color="black",
-            linewidth=1.6,
-            marker=SHAPES[i],
-            markersize=7,
-        )
-        axes.scatter(
-            steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models]
-        )
+    hues = list(model_colours(of_models.columns).values())
+    look = {"color": "black", "linewidth": 1.6, "markersize": 7}
+    for item, shape in zip(items, SHAPES, strict=False):
+        axes.plot([0, 1], [people[item], median[item]], marker=shape, **look)
+        axes.scatter(steps, of_models.loc[item], s=22, marker=shape, c=hues)
     names = [item_label(item, 26, blur) for item in items]
-    for ranks_, start, end in ((people, -0.06, -0.28), (median, 1.36, 1.58)):
-        places = np.column_stack([np.full(len(items), start), ranks_])
-        name_in_column(axes, names, places, end, gap=0.085 * count, within=(0.0, float(count)))
+    room = {"gap": 0.085 * count, "within": (0.0, float(count))}
+    for heights, start, end in ((people, -0.06, -0.28), (median, 1.36, 1.58)):
+        points = np.column_stack([np.full(len(items), start), heights])
+        name_in_column(axes, names, points, end, **room)
+    _label_slopes(axes, count)
+
+
+def _label_slopes(axes: Axes, count: int) -> None:
+    """Set the limits and the marks of both axes; count: how many items are ranked."""
     axes.set(ylim=(1.06 * count, -0.06 * count), xlim=(-1.32, 2.64))
     axes.set_xticks([0, 1.15], ["people", "models: median (black)\nand each one"])
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -216,12 +220,10 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
     """Draw a small matrix of correlations per model, all on one scale from 0 to 1 (Fig A6)."""
     rows, columns = math.ceil(len(matrices) / COLUMNS), min(len(matrices), COLUMNS)
     figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title, DENSE_TITLE)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, (name, matrix) in zip(panels, matrices.items(), strict=False):
+    panels = figure.panels(len(matrices), columns)
+    for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
         heat_map(axes, matrix, limits=(0.0, 1.4), are_models=False)  # 1.4: a 1 is not black
         axes.set_title(model_label(name), fontsize=12)
-    for axes in panels[len(matrices) :]:
-        axes.set_axis_off()
     return figure
 
 
@@ -234,7 +236,7 @@ def draw_bars(
     `discrepancies`: panel -> rank by models minus rank by people, by item, the largest first.
     """
     figure = new_chart(6.4 * len(discrepancies), 1.6 + 0.62 * n, title, DENSE_TITLE)
-    panels = figure.subplots(1, len(discrepancies), squeeze=False)[0]
+    panels = figure.panels(len(discrepancies), len(discrepancies))
     for axes, (name, ordered) in zip(panels, discrepancies.items(), strict=True):
         shown = pd.concat([ordered.head(n), ordered.tail(n)])
         colours = [NEGATIVE] * n + [POSITIVE] * n

@@ -48,25 +48,33 @@ def agreement(values: pd.DataFrame) -> Agreement:
     if len(values) < 3:
         raise InputError("how far an item moves tau needs at least three items; give more")
     ranked = values.rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
-    n, columns = ranked.shape
-    step, chunks = max(1, CELLS // (n * columns)), []
-    for start in range(0, n, step):
-        # (columns, rows, n)
-        signs = np.sign(ranked[start : start + step].T[:, :, None] - ranked.T[:, None, :])
-        signs = signs.transpose(1, 0, 2)
-        # whole numbers below 2^24, so float32 is exact
-        chunks.append(signs @ signs.transpose(0, 2, 1))
-    # mean product of signs over an item's pairs
-    products = np.concatenate(chunks).astype(float) / (n - 1)
+    n = len(ranked)
+    products = _products(ranked) / (n - 1)  # (items, columns, columns), a mean over pairs
     # (columns, columns); on the diagonal the share of pairs that are not tied
     mean = products.mean(axis=0)
-    untied, spread = np.diag(mean), np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
+    untied = np.diag(mean)
+    spread = np.sqrt(np.outer(untied, untied))
     with np.errstate(invalid="ignore", divide="ignore"):
         taus = mean / spread
         ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1  # (items, columns), relative
         moved = (products - mean) / spread - taus * (ties[:, :, None] + ties[:, None, :]) / 2
     names = list(values)
     return Agreement(pd.DataFrame(taus, names, names), 2 * moved / (n - 2), values.index)
+
+
+def _products(ranked: np.ndarray) -> np.ndarray:
+    """Return, for each item, the products of the signs of two columns, summed over its pairs:
+    (items, columns, columns) from (items, columns).
+    """
+    n, columns = ranked.shape
+    step = max(1, CELLS // (n * columns))
+    chunks = []
+    for start in range(0, n, step):
+        some = ranked[start : start + step, :, None]
+        signs = np.sign(some - ranked.T)  # (rows, columns, n)
+        # whole numbers below 2^24, so float32 is exact
+        chunks.append(signs @ signs.transpose(0, 2, 1))
+    return np.concatenate(chunks).astype(float)
 
 
 def column(prompt: str, model: str) -> str:
@@ -160,14 +168,13 @@ def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[st
     """
     if len(models) < 3 or len(prompts) < 2:
         return Crossed(*[np.nan] * 5, n=len(agreed.items), models=len(models))
-    columns, pairs = agreed.taus.columns, list(itertools.combinations(prompts, 2))
+    taus = agreed.taus.to_numpy()
     itself, itself_moved = {}, {}
     for name in models:
-        at = [
-            (columns.get_loc(column(a, name)), columns.get_loc(column(b, name))) for a, b in pairs
-        ]
-        itself[name] = np.mean([agreed.taus.to_numpy()[cell] for cell in at])
-        itself_moved[name] = np.mean([agreed.influences[:, a, b] for a, b in at], axis=0)
+        places = agreed.taus.columns.get_indexer([column(prompt, name) for prompt in prompts])
+        first, second = np.transpose(list(itertools.combinations(places, 2)))  # pairs of prompts
+        itself[name] = taus[first, second].mean()
+        itself_moved[name] = agreed.influences[:, first, second].mean(axis=1)
     others = [
         pseudo_values(agreed, [column(prompt, name) for name in models]) for prompt in prompts
     ]

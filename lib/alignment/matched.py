@@ -5,6 +5,7 @@ Tau at both ends of a ranking depends on the spread and the precision of ratings
 compare pairs of items that people rate equally far apart, with ratings from equally many matches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ import pandas as pd
 
 from .. import InputError
 from ..stats.crossed import Measured
+
+THIRDS = 3  # classes of the number of matches
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,6 @@ def matched(
     rewards: pd.DataFrame,
     matches: pd.Series | None = None,
     distances: int = 10,
-    kinds: int = 3,
 ) -> Matched:
     """Return the share of pairs ordered as people do, upper less lower half, at equal distance and
     equal matches.
@@ -44,46 +46,80 @@ def matched(
     l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
-    inside = {"upper": people > middle, "lower": people < middle}
-    apart = []
-    for is_in in inside.values():
-        # they stand for the half, whatever its size
-        some = np.quantile(people[is_in], np.linspace(0, 1, 400))
-        apart.append(np.abs(some[:, None] - some)[np.triu_indices(400, 1)])
-    edges = np.unique(np.quantile(np.concatenate(apart), np.linspace(0, 1, distances + 1)[1:-1]))
+    inside = [people > middle, people < middle]
+    edges = _distance_edges([people[is_in] for is_in in inside], distances)
     known = np.zeros(len(people)) if matches is None else matches.loc[people.index].to_numpy()
-    cuts = np.unique(np.quantile(known, np.linspace(0, 1, kinds + 1)[1:-1]))
-    thirds = np.searchsorted(cuts, known, side="left")  # 0, 1, 2; all the same if matches are alike
-    halves = {
-        half: _Half.of(people[is_in], rewards[is_in], thirds[is_in.to_numpy()], edges, kinds)
-        for half, is_in in inside.items()
-    }
-    upper, lower = halves.values()
+    # 0, 1, 2; all the same if matches are alike
+    thirds = np.searchsorted(_cuts(known, THIRDS), known, side="left")
+    upper, lower = (
+        _Half.of(people[is_in], rewards[is_in], thirds[is_in.to_numpy()], edges) for is_in in inside
+    )
+    weight = _weights(upper, lower)
+    moved = pd.concat([upper.influence(weight), -lower.influence(weight)])
+    influence = moved.reindex(people.index).fillna(0.0)
+    difference = np.nan_to_num(upper.shares - lower.shares)  # (strata, models)
+    by_model = pd.Series(weight @ difference, rewards.columns)
+    return Matched(by_model, influence, _strata_table(upper, lower, weight, edges))
+
+
+def _cuts(values: np.ndarray, parts: int) -> np.ndarray:
+    """Return the quantiles that cut values into so many parts; equal ones once."""
+    return np.unique(np.quantile(values, np.linspace(0, 1, parts + 1)[1:-1]))
+
+
+def _distance_edges(halves: Sequence[pd.Series], distances: int) -> np.ndarray:
+    """Return the limits between classes of distance. Both halves count alike, whatever their
+    size.
+    """
+    apart = []
+    for half in halves:
+        some = np.quantile(half, np.linspace(0, 1, 400))  # these stand for the half
+        apart.append(np.abs(some[:, None] - some)[np.triu_indices(len(some), 1)])
+    return _cuts(np.concatenate(apart), distances)
+
+
+def _weights(upper: "_Half", lower: "_Half") -> np.ndarray:
+    """Return the weight of each stratum, (strata,); the sum is 1."""
     with np.errstate(invalid="ignore"):
-        weight = np.nan_to_num(upper.pairs * lower.pairs / (upper.pairs + lower.pairs))  # (strata,)
+        weight = np.nan_to_num(upper.pairs * lower.pairs / (upper.pairs + lower.pairs))
     if not weight.any():
         raise InputError(
             "no two pairs of items, one in each half, are equally far apart; give more items"
         )
-    weight = weight / weight.sum()
-    influence = (
-        pd.concat([upper.influence(weight), -lower.influence(weight)])
-        .reindex(people.index)
-        .fillna(0.0)
-    )
-    by_model = pd.Series(weight @ np.nan_to_num(upper.shares - lower.shares), rewards.columns)
-    distance, pair = np.divmod(np.arange(len(weight)), kinds**2)
-    strata = {
-        "distance up to": np.append(edges, np.inf)[distance],
-        "thirds of matches": [f"{third // kinds + 1} and {third % kinds + 1}" for third in pair],
-    }
-    for half, sums in halves.items():
-        strata |= {
-            f"{half}_pairs": (sums.pairs / 2).astype(int),
-            f"{half}_share": sums.shares.mean(axis=1),
-        }
-    table = pd.DataFrame(strata).assign(weight=weight)[weight > 0].reset_index(drop=True)
-    return Matched(by_model, influence, table)
+    return weight / weight.sum()
+
+
+def _strata_table(
+    upper: "_Half", lower: "_Half", weight: np.ndarray, edges: np.ndarray
+) -> pd.DataFrame:
+    """Return the strata that count, as `Matched` holds them."""
+    distance, thirds = np.divmod(np.arange(len(weight)), THIRDS**2)
+    table = pd.DataFrame({"distance up to": np.append(edges, np.inf)[distance]})
+    table["thirds of matches"] = [f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds]
+    for name, half in (("upper", upper), ("lower", lower)):
+        table[f"{name}_pairs"] = (half.pairs / 2).astype(int)  # both orders of a pair were counted
+        table[f"{name}_share"] = half.shares.mean(axis=1)
+    return table.assign(weight=weight)[weight > 0].reset_index(drop=True)
+
+
+def _strata_of_pairs(
+    i: int, values: np.ndarray, thirds: np.ndarray, edges: np.ndarray
+) -> np.ndarray:
+    """Return the stratum of the pair of item i with each item, (items,). What is no pair, the item
+    itself or an equal rating, gets the number after the last stratum.
+    """
+    apart = np.abs(values[i] - values)
+    low, high = np.minimum(thirds[i], thirds), np.maximum(thirds[i], thirds)
+    stratum = (np.searchsorted(edges, apart, side="left") * THIRDS + low) * THIRDS + high
+    stratum[apart == 0] = (len(edges) + 1) * THIRDS**2
+    return stratum
+
+
+def _sums(stratum: np.ndarray, values: np.ndarray, bins: int) -> np.ndarray:
+    """Return the sums by stratum, (models, bins), of values (models, items)."""
+    models = len(values)
+    of_model = stratum + bins * np.arange(models)[:, None]  # (models, items)
+    return np.bincount(of_model.ravel(), values.ravel(), bins * models).reshape(models, bins)
 
 
 @dataclass(frozen=True)
@@ -103,33 +139,23 @@ class _Half:
 
     @classmethod
     def of(
-        cls,
-        people: pd.Series,
-        rewards: pd.DataFrame,
-        thirds: np.ndarray,
-        edges: np.ndarray,
-        kinds: int,
-    ):
+        cls, people: pd.Series, rewards: pd.DataFrame, thirds: np.ndarray, edges: np.ndarray
+    ) -> "_Half":
         """Return all pairs of these items, summed by distance and then by the two thirds, the
         lower one first.
         """
-        # (models, items)
-        values, theirs = people.to_numpy(), rewards.rank().to_numpy(dtype=np.float32).T
-        strata, models = (len(edges) + 1) * kinds**2, len(theirs)
-        count, agreed = np.zeros((len(values), strata)), np.zeros((len(values), strata, models))
-        shift = (strata + 1) * np.arange(models)[:, None]
-        for i in range(len(values)):
-            apart = values[i] - values
-            low, high = np.minimum(thirds[i], thirds), np.maximum(thirds[i], thirds)
-            code = (
-                np.searchsorted(edges, np.abs(apart), side="left") * kinds**2 + low * kinds + high
-            )
-            code[apart == 0] = strata  # the item itself, or equal ratings: not a pair
-            share = np.sign(theirs[:, [i]] - theirs) * np.sign(apart).astype(np.float32)
-            flat = np.bincount((code + shift).ravel(), share.ravel(), (strata + 1) * models)
-            count[i] = np.bincount(code, minlength=strata + 1)[:strata]
-            agreed[i] = flat.reshape(models, strata + 1).T[:strata]
-        agreed = (count[:, :, None] + agreed) / 2  # of signs, the share of agreeing pairs
+        values = people.to_numpy()
+        ranks = rewards.rank().to_numpy(dtype=np.float32).T  # (models, items)
+        strata = (len(edges) + 1) * THIRDS**2
+        count, signs = [], []
+        for i, value in enumerate(values):
+            stratum = _strata_of_pairs(i, values, thirds, edges)  # (items,)
+            count.append(np.bincount(stratum, minlength=strata + 1)[:strata])
+            theirs = np.sign(value - values).astype(np.float32)
+            agrees = np.sign(ranks[:, [i]] - ranks) * theirs  # (models, items)
+            signs.append(_sums(stratum, agrees, strata + 1)[:, :strata].T)
+        count = np.array(count, dtype=float)
+        agreed = (count[:, :, None] + np.array(signs)) / 2  # of signs, the number of agreeing pairs
         pairs = count.sum(axis=0)
         with np.errstate(invalid="ignore"):
             shares = agreed.sum(axis=0) / pairs[:, None]

@@ -45,19 +45,16 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
     tables = scores.read_all(study)
     models, first = list(tables), next(iter(tables.values()))
     prompts = scores.prompt_names(first)[:3]
-    good = [
-        prompt for prompt in prompts if prompt not in with_polarity(prompts) or polarity(prompt) > 0
-    ] or prompts[:1]
+    bad = [prompt for prompt in with_polarity(prompts) if polarity(prompt) <= 0]
+    good = [prompt for prompt in prompts if prompt not in bad] or prompts[:1]
     if len(models) < 2:
         raise InputError(
             f"{models[0]} is the only model, so no mean has an interval; score another one"
         )
-    is_elo = study == ITEMS
-    ratings = (
-        score_files.human_ratings().set_index("item")
-        if is_elo
-        else lexicons.vader_ratings().set_index("word")
-    )
+    if study == ITEMS:
+        ratings, rating = score_files.human_ratings().set_index("item"), "elo"
+    else:
+        ratings, rating = lexicons.vader_ratings().set_index("word"), "sentiment"
     scored = {prompt: scores.shared_vocabulary(tables, prompt) for prompt in prompts}
     rewards = {prompt: human.join(scored[prompt], ratings)[0] for prompt in prompts}
     ratings = ratings.loc[rewards[prompts[0]].index]
@@ -67,11 +64,7 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
             raise InputError(
                 f"the rewards of {constant[0]} are all equal, so they rank nothing; leave it out"
             )
-    texts = {
-        prompt: first.attrs["metadata"].get("prompts", {}).get(prompt, prompt) for prompt in prompts
-    }
-    people, matches = (
-        ratings["elo" if is_elo else "sentiment"],
-        ratings["matches"] if is_elo else None,
-    )
+    wordings = first.attrs["metadata"].get("prompts", {})
+    texts = {prompt: wordings.get(prompt, prompt) for prompt in prompts}
+    people, matches = ratings[rating], ratings.get("matches")
     return Rated(models, prompts, good, texts, ratings, people, matches, rewards, scored)

@@ -6,6 +6,7 @@ the notebook says blur=False.
 """
 
 import io
+import math
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -115,6 +116,14 @@ class Chart(Figure):
 
     def __repr__(self) -> str:
         return f"figure: {self.alt or finding_of(self)}"
+
+    def panels(self, count: int, columns: int) -> np.ndarray:
+        """Add a grid with so many columns, and return the axes of its first panels, (count,)."""
+        rows = math.ceil(count / columns)
+        axes = self.subplots(rows, columns, squeeze=False).ravel()
+        for unused in axes[count:]:
+            unused.set_axis_off()
+        return axes[:count]
 
 
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
