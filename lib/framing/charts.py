@@ -30,14 +30,12 @@ def draw_sources(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) 
     (`positive` or `negative` words) and read (`hidden` slopes are drawn open). `units`: source ->
     label of its axis.
     """
-    prompts, sources = list(slopes["prompt"].unique()), list(units)
-    heights = [
-        0.8 + 0.3 * slopes.loc[slopes["source"] == source, "model"].nunique() for source in sources
-    ]
+    prompts = list(slopes["prompt"].unique())
+    models = slopes.groupby("source")["model"].nunique()
+    heights = [0.8 + 0.3 * models.get(source, 0) for source in units]
     figure = new_chart(4.3 * len(prompts), 1.2 + sum(heights), title, DENSE_TITLE)
-    panels = figure.subplots(
-        len(sources), len(prompts), squeeze=False, sharex="row", sharey="row", height_ratios=heights
-    )
+    share = {"squeeze": False, "sharex": "row", "sharey": "row"}
+    panels = figure.subplots(len(units), len(prompts), height_ratios=heights, **share)
     for row, (source, unit) in zip(panels, units.items(), strict=True):
         of_source = slopes[slopes["source"] == source]
         models = list(of_source["model"].unique())
@@ -46,25 +44,18 @@ def draw_sources(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) 
             panel.set(title=f"{source}, {prompt}", xlabel=unit)
         charts.name_rows(row[0], models)
     if "sign" in slopes:
-        handles = [
-            mpl.lines.Line2D(
-                [], [], color=colour, marker="o", linestyle="", label=f"among {side} words"
-            )
-            for side, colour in SIDES.items()
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        for side, colour in SIDES.items():
+            panels[0, 0].plot([], [], "o", color=colour, label=f"among {side} words")
+        figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
 def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
     """Draw the slopes of one panel with their intervals, a row per model."""
-    rows = rows.assign(
-        **{name: rows[name].fillna("") if name in rows else "" for name in ("sign", "read")}
-    )
-    for (sign, read), shown in rows.groupby(["sign", "read"]):
-        heights = shown["model"].map(models.index) + {"positive": -0.15, "negative": 0.15}.get(
-            sign, 0
-        )
+    known = rows.reindex(columns=["sign", "read"]).fillna("")
+    offsets = {"positive": -0.15, "negative": 0.15}
+    for (sign, read), shown in rows.assign(**known).groupby(["sign", "read"]):
+        heights = shown["model"].map(models.index) + offsets.get(sign, 0)
         mark = Mark(SIDES.get(sign, "black"), face="white" if read == "hidden" else "", size=5)
         charts.intervals(axes, shown["slope"], shown["ci_low"], shown["ci_high"], heights, mark)
     axes.axvline(0, color=GREY, linewidth=0.8)
@@ -88,10 +79,10 @@ def draw_density(
     bar.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
     bar.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     bar.set_minor_formatter(mpl.ticker.NullFormatter())
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    cloud = axes.viewLim.frozen()
     # room for names beside the cloud of points
-    across, up = 0.34 * (right - left), 0.12 * (top - bottom)
-    axes.set(xlim=(left - across, right + across), ylim=(bottom - up, top + up))
+    across, up = 0.34 * cloud.width, 0.12 * cloud.height
+    axes.set(xlim=(cloud.x0 - across, cloud.x1 + across), ylim=(cloud.y0 - up, cloud.y1 + up))
     axes.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
     texts = {
         "both": "rewarded for both",
@@ -100,30 +91,39 @@ def draw_density(
         "bad only": f"for {y} only",
     }
     for corner, rows in corners(table, x, y, named).groupby("corner", sort=False):
-        is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
-        axes.plot(
-            rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black"
-        )
+        points = rows[[x, y]].to_numpy(dtype=float)
+        look = {"markersize": 8, "markerfacecolor": "none", "markeredgecolor": "black"}
+        axes.plot(*points.T, "o", **look)
         names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
-        within = ((bottom + top) / 2, top) if is_top else (bottom, (bottom + top) / 2)
-        charts.name_in_column(
-            axes,
-            names,
-            rows[[x, y]].to_numpy(dtype=float),
-            right if is_right else left,
-            gap=0.05 * (top - bottom),
-            within=within,
-        )
-        place = 0.99 if is_right else 0.01, top + up / 2 if is_top else bottom - up / 2
-        axes.text(
-            *place,
-            texts[corner] + ":",
-            fontsize=12,
-            ha="right" if is_right else "left",
-            va="center",
-            transform=axes.get_yaxis_transform(),
-        )
+        is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
+        _name_corner(axes, f"{texts[corner]}:", names, points, cloud, is_right, is_top)
     return figure
+
+
+def _name_corner(
+    axes: Axes,
+    heading: str,
+    names: list[str],
+    points: np.ndarray,
+    cloud: mpl.transforms.Bbox,
+    is_right: bool,
+    is_top: bool,
+) -> None:
+    """Write the names of a corner's points beside the cloud, and a heading above or below them."""
+    middle = (cloud.y0 + cloud.y1) / 2
+    within = (middle, cloud.y1) if is_top else (cloud.y0, middle)
+    side = cloud.x1 if is_right else cloud.x0
+    charts.name_in_column(axes, names, points, side, gap=0.05 * cloud.height, within=within)
+    up = 0.06 * cloud.height
+    axes.text(
+        0.99 if is_right else 0.01,
+        cloud.y1 + up if is_top else cloud.y0 - up,
+        heading,
+        fontsize=12,
+        ha="right" if is_right else "left",
+        va="center",
+        transform=axes.get_yaxis_transform(),
+    )
 
 
 @styled
@@ -137,14 +137,12 @@ def draw_scatters(
     """
     rows, columns = math.ceil(len(tables) / COLUMNS), min(len(tables), COLUMNS)
     figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title, DENSE_TITLE)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, (name, table) in zip(panels, tables.items(), strict=False):
+    panels = figure.panels(len(tables), columns)
+    for axes, (name, table) in zip(panels, tables.items(), strict=True):
         look = {"gridsize": 40, "bins": "log", "mincnt": 1, "cmap": COUNT_COLOURS, "linewidths": 0}
         axes.hexbin(table[x], table[y], **look)
         axes.set_title(f"{model_label(name)}\n{notes[name]}", fontsize=11)
         axes.tick_params(labelsize=9)
-    for axes in panels[len(tables) :]:
-        axes.set_axis_off()
     figure.supxlabel(f"reward, {x} (each model's own scale)", fontsize=12)
     figure.supylabel(f"reward, {y}", fontsize=12)
     return figure

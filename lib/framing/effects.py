@@ -233,44 +233,52 @@ def measured(
     Raise InputError for fewer than 10 words of either sign of sentiment, if that is a predictor, or
     a word that lacks a reward for a prompt.
     """
-    names, prompts = rows["model"].unique(), rows["prompt"].unique()
+    wide = _rewards_by_word(rows, predictors)
+    _refuse_few_words(wide)
+    x = wide.index.to_frame()[list(predictors)].to_numpy(dtype=float)
+    x = x[:, 0] if len(predictors) == 1 else x
+    y = wide.to_numpy(dtype=float)  # (words, columns), a column per model and prompt
+    values, influence = np.zeros(y.shape[1]), np.full(y.shape, np.nan)
+    # models that read the same words: one fit
+    patterns, pattern_of = np.unique(~np.isnan(y), axis=1, return_inverse=True)
+    for which, is_read in enumerate(patterns.T):
+        columns, places = np.flatnonzero(pattern_of == which), np.flatnonzero(is_read)
+        some = np.ix_(places, columns)
+        values[columns], influence[some] = statistic(x[places], y[some])
+    values = pd.Series(values, wide.columns)
+    influence = pd.DataFrame(influence, wide.index, wide.columns)
+    of_words = influence.groupby("word", sort=False).sum(min_count=1)  # spellings of a word add up
+    return {
+        prompt: Measured(
+            values.xs(prompt, level="prompt"), of_words.xs(prompt, level="prompt", axis="columns")
+        )
+        for prompt in rows["prompt"].unique()
+    }
+
+
+def _rewards_by_word(rows: pd.DataFrame, predictors: Sequence[str]) -> pd.DataFrame:
+    """Return the rewards of observations: (word, spelling, predictors) x (model, prompt)."""
     numbered = rows.assign(spelling=rows.groupby(["model", "prompt", "word"]).cumcount())
     wide = numbered.pivot_table("reward", ["word", "spelling", *predictors], ["model", "prompt"])
-    wide = wide[list(itertools.product(names, prompts))]
-    words, x = (
-        wide.index.get_level_values("word"),
-        wide.index.to_frame()[list(predictors)].to_numpy(dtype=float),
-    )
-    rewards = wide.to_numpy(dtype=float).reshape(len(wide), len(names), -1)
-    # (prompts, words)
-    for name, has_reward in zip(names, ~np.isnan(rewards).transpose(1, 2, 0), strict=True):
-        if (has_reward != has_reward[0]).any():
+    return wide[list(itertools.product(rows["model"].unique(), rows["prompt"].unique()))]
+
+
+def _refuse_few_words(wide: pd.DataFrame) -> None:
+    """Raise InputError for what `measured` refuses."""
+    words = wide.index.to_frame(index=False)
+    for name in wide.columns.unique("model"):
+        has_reward = wide[name].notna().to_numpy()  # (words, prompts)
+        if (has_reward != has_reward[:, :1]).any():
             raise InputError(
                 f"{name}: not every word has a reward for every prompt; score all words under all "
                 "prompts"
             )
-        for sign, label in SIGNS.items() if "sentiment" in predictors else ():
-            has_sign = np.sign(wide.index.get_level_values("sentiment")) == sign
-            if (n := words[has_reward[0] & has_sign].nunique()) < FEWEST:
+        for sign, label in SIGNS.items() if "sentiment" in words else ():
+            of_sign = words[has_reward[:, 0] & (np.sign(words["sentiment"]) == sign)]
+            if (n := of_sign["word"].nunique()) < FEWEST:
                 raise InputError(
                     f"{name}: {n} {label} words are too few for an interval; have at least {FEWEST}"
                 )
-    y, x = wide.to_numpy(dtype=float), x[:, 0] if len(predictors) == 1 else x
-    values, influence = pd.Series(0.0, wide.columns), pd.DataFrame(np.nan, wide.index, wide.columns)
-    # models that read the same words: one fit
-    _, alike = np.unique(~np.isnan(y), axis=1, return_inverse=True)
-    for which in range(alike.max() + 1):
-        columns = np.flatnonzero(alike == which)
-        places = np.flatnonzero(~np.isnan(y[:, columns[0]]))
-        values.iloc[columns], influence.iloc[places, columns] = statistic(
-            x[places], y[np.ix_(places, columns)]
-        )
-    of_words = influence.groupby("word", sort=False).sum(min_count=1)  # spellings of a word add up
-    by_prompt = {"level": "prompt", "axis": "columns"}
-    return {
-        prompt: Measured(values.xs(prompt, level="prompt"), of_words.xs(prompt, **by_prompt))
-        for prompt in prompts
-    }
 
 
 def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:

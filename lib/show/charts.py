@@ -108,41 +108,39 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
     table.
     """
     rows, panels = (list(table[column].unique()) for column in (forest.rows, forest.panels))
-    values = list(table[forest.marks].unique()) if forest.marks else [""]
-    marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
-    # more marks in a row take more of its height
-    reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)
-    offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
-    height = 2.0 + max(0.42, 0.09 * len(values)) * len(rows)
+    marks = _marks_of(table, forest)
+    height = 2.0 + max(0.42, 0.09 * len(marks)) * len(rows)
     names = [forest.heading.format(name) for name in panels]
     figure, axes_of = row_of_panels(
         names, title=title, height=height, width=forest.width, sharex=True, sharey=True
     )
     for axes, panel in zip(axes_of, panels, strict=True):
-        for value, offset in zip(values, offsets, strict=True):
-            shown = table[
-                (table[forest.panels] == panel)
-                & (table[forest.marks] == value if forest.marks else True)
-            ]
+        of_panel = table[table[forest.panels] == panel]
+        for value, (mark, offset) in marks.items():
+            shown = of_panel[of_panel[forest.marks] == value] if forest.marks else of_panel
             heights = shown[forest.rows].map(rows.index) + offset
-            intervals(
-                axes,
-                shown[forest.estimate],
-                shown["ci_low"],
-                shown["ci_high"],
-                heights,
-                marks[value],
-                value,
-            )
+            ends = shown["ci_low"], shown["ci_high"]
+            intervals(axes, shown[forest.estimate], *ends, heights, mark, value)
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
         axes.set_xlabel(textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False))
     name_rows(axes_of[0], rows, forest.rows == "model")
     if forest.marks:
-        columns = 4 if sum(map(len, values)) < 80 else 2  # long names need the width of the figure
-        figure.legend(
-            *axes_of[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns
-        )
+        columns = 4 if sum(map(len, marks)) < 80 else 2  # long names need the width of the figure
+        keys = axes_of[0].get_legend_handles_labels()
+        figure.legend(*keys, loc="outside lower center", ncols=columns)
     return figure
+
+
+def _marks_of(table: pd.DataFrame, forest: Forest) -> dict[str, tuple[Mark, float]]:
+    """Return each value of `marks` with its mark, and with how far it lies from a row's middle."""
+    if not forest.marks:
+        return {"": (MARKS[0], 0.0)}
+    values = list(table[forest.marks].unique())
+    marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
+    # more marks in a row take more of its height
+    reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)
+    offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
+    return {value: (marks[value], at) for value, at in zip(values, offsets, strict=True)}
 
 
 # --- heat maps ------------------------------------------------------------------------------------

@@ -285,7 +285,8 @@ def table_html(
     less the zeros that all end on. With blur, offensive words of any column are hidden. width is
     the columns of text per token. InputError for over 500 rows.
     """
-    frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
     if missing := [column for column in token_columns if column not in frame.columns]:
         raise InputError(
             f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}"
@@ -294,42 +295,19 @@ def table_html(
         raise InputError(
             f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
         )
-    tokens = sum(column in token_columns for column in frame.columns)
     # in plain text, where a row is one line
-    narrow = max(NARROWEST, min(width, 120 // max(1, tokens)))
+    narrow = max(NARROWEST, min(width, 120 // max(1, len(token_columns))))
     heads, pages, texts = [], [], []
     for name, values in frame.items():
-        kind = (
-            "token" if name in token_columns else "number" if is_numeric_dtype(values) else "text"
-        )
-        heads.append({"name": Markup(_inert(_plain(name))), "style": CELL_STYLES[kind]})
-        if kind == "token":
-            pages.append(
-                [
-                    "" if pd.isna(value) else token_html(str(value), width, blur=blur)
-                    for value in values
-                ]
-            )
-            cells = [
-                "" if pd.isna(value) else show_token(str(value), narrow, blur=blur)
-                for value in values
-            ]
+        if name in token_columns:
+            kind = "token"
+            page, text = _token_cells(values, width, narrow, blur)
         else:
-            words = [
-                [(word, blur and is_offensive(word)) for word in cell.split(" ")]
-                for cell in _as_texts(values)
-            ]
-            pages.append(
-                [
-                    " ".join(token_html(word, 80) if hide else _inert(word) for word, hide in cell)
-                    for cell in words
-                ]
-            )
-            cells = [
-                " ".join(hidden_word(word) if hide else word for word, hide in cell)
-                for cell in words
-            ]
-        texts.append(_aligned([_plain(name), *cells], to_right=kind == "number"))
+            kind = "number" if is_numeric_dtype(values) else "text"
+            page, text = _text_cells(values, blur)
+        heads.append({"name": Markup(_inert(_plain(name))), "style": CELL_STYLES[kind]})
+        pages.append(page)
+        texts.append(_aligned([_plain(name), *text], to_right=kind == "number"))
     seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*pages))))
     page = template("table").render(
         columns=heads,
@@ -339,6 +317,32 @@ def table_html(
     )
     text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
     return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
+
+
+def _token_cells(
+    values: pd.Series, width: int, narrow: int, blur: bool
+) -> tuple[list[str], list[str]]:
+    """Return a column of tokens as HTML and as plain text; a missing token is an empty cell."""
+    pages, texts = [""] * len(values), [""] * len(values)
+    for place, token in enumerate(values):
+        if pd.notna(token):
+            pages[place] = token_html(str(token), width, blur=blur)
+            texts[place] = show_token(str(token), narrow, blur=blur)
+    return pages, texts
+
+
+def _text_cells(values: pd.Series, blur: bool) -> tuple[list[str], list[str]]:
+    """Return a column of numbers or texts as HTML and as plain text; blur hides offensive words."""
+
+    def word_html(word: str) -> str:
+        return token_html(word, 80) if blur and is_offensive(word) else _inert(word)
+
+    def word_text(word: str) -> str:
+        return hidden_word(word) if blur and is_offensive(word) else word
+
+    cells = [text.split(" ") for text in _as_texts(values)]
+    pages = [" ".join(map(word_html, words)) for words in cells]
+    return pages, [" ".join(map(word_text, words)) for words in cells]
 
 
 def folded(line: str, *shown) -> Folded:

@@ -4,6 +4,7 @@ import textwrap
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from .display import legend_of
 from .figures import GREY, Chart, label, model_colours, model_label, new_chart, styled
@@ -24,34 +25,42 @@ def draw_token_grid(
     shown = frame.map(lambda token: label(token, 16, blur=blur))
     if places is not None:
         shown = places.astype(str) + "  " + shown
-    blocks = [list(shown)[i : i + MODELS_PER_ROW] for i in range(0, shown.shape[1], MODELS_PER_ROW)]
-    columns, ruler = len(blocks[0]), new_chart(1, 1)
-    texts = [ruler.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
-    texts += [ruler.text(0, 0, model_label(name), fontsize=12, weight="bold") for name in shown]
-    cell = max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25  # inches
-    figure = new_chart(1.6 + cell * columns, 1.4 + 0.29 * (len(frame) + 3) * len(blocks), title)
-    firsts = np.flatnonzero(~shown.index.get_level_values(0).duplicated())
-    for axes, block in zip(figure.subplots(len(blocks), squeeze=False)[:, 0], blocks, strict=True):
-        axes.set(xlim=(0, columns), ylim=(len(frame) - 0.5, -0.5))
-        axes.tick_params(length=0, labelsize=12, labeltop=True, labelbottom=False, pad=8)
-        names = []
-        for row, (end, position) in enumerate(shown.index):
-            position = position if places is None else ""
-            names.append(f"{end if row in firsts else ''} {position}")
-        axes.set_yticks(range(len(frame)), names)
-        starts = np.arange(len(block))
-        axes.set_xticks(starts, map(model_label, block), ha="left", weight="bold")
-        axes.hlines(
-            [-0.5] * len(block),
-            starts,
-            starts + 0.8,
-            color=model_colours(block).values(),
-            linewidth=4,
-        )
-        axes.hlines(firsts[1:] - 0.5, 0, columns, color=GREY, linewidth=1)
-        for (row, column), text in np.ndenumerate(shown[block].to_numpy()):
-            axes.text(column, row, text, va="center", fontsize=12)
-        axes.spines[:].set_visible(False)
+    starts = range(0, shown.shape[1], MODELS_PER_ROW)
+    blocks = [shown.iloc[:, start : start + MODELS_PER_ROW] for start in starts]
+    columns = blocks[0].shape[1]
+    rows = (len(frame) + 3) * len(blocks)
+    figure = new_chart(1.6 + _cell_width(shown) * columns, 1.4 + 0.29 * rows, title)
+    for axes, block in zip(figure.panels(len(blocks), columns=1), blocks, strict=True):
+        axes.set_xlim(0, columns)
+        _draw_block(axes, block, has_positions=places is None)
     legend = legend_of("".join(shown.to_numpy().ravel()))
     figure.supxlabel(textwrap.fill(legend, int(8 * figure.get_figwidth())), fontsize=12)
     return figure
+
+
+def _cell_width(shown: pd.DataFrame) -> float:
+    """Return the width in inches that the widest token or model's name takes."""
+    ruler = new_chart(1, 1)
+    texts = [ruler.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
+    texts += [ruler.text(0, 0, model_label(name), fontsize=12, weight="bold") for name in shown]
+    return max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25
+
+
+def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
+    """Draw the tokens of the models of one row of panels, with an end and a position per line."""
+    axes.set_ylim(len(block) - 0.5, -0.5)
+    axes.tick_params(length=0, labelsize=12, labeltop=True, labelbottom=False, pad=8)
+    ends = block.index.get_level_values(0)
+    firsts = np.flatnonzero(~ends.duplicated())
+    names = []
+    for row, (end, position) in enumerate(block.index):
+        names.append(f"{end if row in firsts else ''} {position if has_positions else ''}")
+    axes.set_yticks(range(len(block)), names)
+    starts = np.arange(block.shape[1])
+    axes.set_xticks(starts, map(model_label, block), ha="left", weight="bold")
+    colours = model_colours(block).values()
+    axes.hlines(np.full(len(starts), -0.5), starts, starts + 0.8, color=colours, linewidth=4)
+    axes.hlines(firsts[1:] - 0.5, 0, axes.get_xlim()[1], color=GREY, linewidth=1)
+    for (row, column), text in np.ndenumerate(block.to_numpy()):
+        axes.text(column, row, text, va="center", fontsize=12)
+    axes.spines[:].set_visible(False)

@@ -111,25 +111,19 @@ def skews(
     for prompt, rewards in distinct.items():
         skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
         z = ((rewards - rewards.mean()) / rewards.std(ddof=0)).to_numpy(dtype=float)
-        ends = resampling.interval(
-            (_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1)
-        )
-        published = int((stats.skew(as_published[prompt].to_numpy(dtype=float)) > 0).sum())
-        others = ", ".join(skewness.index[skewness <= 0]) or "none"
+        counts = (_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1)
+        ci_low, ci_high = resampling.interval(counts)
+        published = stats.skew(as_published[prompt].to_numpy(dtype=float))
         mean = crossed(skewness, skewness_influence(rewards))
-        counts = {
-            "as_published": published,
+        rows[prompt] = {
+            "as_published": int((published > 0).sum()),
             "n_positive": int((skewness > 0).sum()),
             "models": len(skewness),
-        }
-        counts |= {
-            "ci_low": int(ends[0]),
-            "ci_high": int(ends[1]),
-            "others": others,
+            "ci_low": int(ci_low),
+            "ci_high": int(ci_high),
+            "others": ", ".join(skewness.index[skewness <= 0]) or "none",
             "n": mean.n,
             "p": mean.p,
-        }
-        rows[prompt] = counts | {
             "mean": mean.estimate,
             "mean_low": mean.ci_low,
             "mean_high": mean.ci_high,

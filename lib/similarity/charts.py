@@ -1,10 +1,12 @@
 """The charts of how alike models are."""
 
 import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from ..show import charts
 from ..show.figures import (
@@ -31,25 +33,19 @@ def draw_matrices(
     """
     most = max(map(len, frames.values()))
     columns = min(columns, len(frames))
-    lines = -(-len(frames) // columns)
+    lines = math.ceil(len(frames) / columns)
     wide = max(7.0, (2.4 + 0.56 * most) * columns)
     high = (2.0 + 0.48 * most) * lines + 0.4 + 0.3 * len(title_lines(title, wide))
     figure = new_chart(wide, high, title)
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for unused in panels[len(frames) :]:
-        unused.set_axis_off()
-    panels = panels[: len(frames)]
-    below = {
-        name: frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1]
-        for name, frame in frames.items()
-    }
-    low, high = (
-        limit([limit(frame) for frame in below.values()]) for limit in (np.nanmin, np.nanmax)
-    )
+    below = [
+        frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1] for frame in frames.values()
+    ]
+    cells = np.concatenate([frame.to_numpy().ravel() for frame in below])
+    lowest, highest = np.nanmin(cells), np.nanmax(cells)
     # so that the highest cell is not black, and its number can be read
-    room = 0.25 * (high - low) or 1.0
-    for axes, (name, frame) in zip(panels, below.items(), strict=True):
-        charts.heat_map(axes, frame, limits=(low, high + room), numbers=".2f")
+    limits = (lowest, highest + (0.25 * (highest - lowest) or 1.0))
+    for axes, name, frame in zip(figure.panels(len(frames), columns), frames, below, strict=True):
+        charts.heat_map(axes, frame, limits=limits, numbers=".2f")
         axes.set_title(name)
     figure.supxlabel(f"{measure}; dark is high", fontsize=12)
     return figure
@@ -61,37 +57,32 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     sides (Fig 2B).
     """
     figure = new_chart(max(9, 7.2 * len(maps)), 5.6, title)
-    panels = figure.subplots(1, len(maps), squeeze=False)[0]
-    names = [name for model_map in maps.values() for name in model_map.positions.index]
-    colours = model_colours(names)
-    developers = models["developer"].reindex(list(dict.fromkeys(names))).fillna("").astype(str)
-    shapes = dict(zip(dict.fromkeys(developers), itertools.cycle("os^DPX*v"), strict=False))
+    panels = figure.panels(len(maps), len(maps))
+    names = [name for mapped in maps.values() for name in mapped.positions.index]
+    developers = models["developer"].reindex(dict.fromkeys(names)).fillna("").astype(str)
+    shapes = dict(zip(developers.unique(), itertools.cycle("os^DPX*v"), strict=False))
+    marks = developers.map(shapes).to_frame("marker").assign(color=pd.Series(model_colours(names)))
     reach = 1.1 * max(float(mapped.positions.abs().to_numpy().max()) for mapped in maps.values())
     for axes, (name, mapped) in zip(panels, maps.items(), strict=True):
-        points = mapped.positions
-        for model, point in points.iterrows():
-            axes.scatter(*point, s=130, marker=shapes[developers[model]], color=colours[model])
-        axes.set(
-            title=name,
-            xlim=(-2 * reach, 2 * reach),
-            ylim=(-reach, reach),
-            xlabel="distance stands for 1 − tau",
-        )
+        for model, point in mapped.positions.iterrows():
+            axes.scatter(*point, s=130, **marks.loc[model])
+        axes.set(title=name, xlabel="distance stands for 1 − tau")
+        axes.set(xlim=(-2 * reach, 2 * reach), ylim=(-reach, reach))
         axes.set_aspect("equal")
-        for is_right, half in points.groupby(points["x"] > points["x"].mean()):
-            labels, x = list(map(model_label, half.index)), reach if is_right else -reach
-            within = (-0.95 * reach, 0.95 * reach)
-            charts.name_in_column(axes, labels, half.to_numpy(), x, gap=0.18 * reach, within=within)
+        _name_points(axes, mapped.positions, reach)
     for developer, shape in shapes.items():
-        panels[0].scatter(
-            [],
-            [],
-            s=90,
-            marker=shape,
-            color=GREY,
-            label=label(developer or "unknown", 30, blur=False),
-        )
+        name = label(developer or "unknown", 30, blur=False)
+        panels[0].scatter([], [], s=90, marker=shape, color=GREY, label=name)
     figure.legend(
         loc="outside lower center", title="developer", frameon=False, fontsize=12, ncols=6
     )
     return figure
+
+
+def _name_points(axes: Axes, points: pd.DataFrame, reach: float) -> None:
+    """Write the models' names in two columns, each point's name at its own side."""
+    room = {"gap": 0.18 * reach, "within": (-0.95 * reach, 0.95 * reach)}
+    for is_right, half in points.groupby(points["x"] > points["x"].mean()):
+        names = list(map(model_label, half.index))
+        x = reach if is_right else -reach
+        charts.name_in_column(axes, names, half.to_numpy(), x, **room)
