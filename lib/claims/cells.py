@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from .. import InputError
 from . import claims
 
 
@@ -48,8 +47,6 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     rows = pd.concat(claims.paper_table(name).assign(source=name) for name in names)
     rows["table"] = rows["table"].where(rows["source"] != "table_2", "2")
     rows = rows[rows["table"] == table].replace({"end": {"top": "optimal", "bottom": "pessimal"}})
-    if rows.empty:
-        raise InputError(f"'{table}' is no list of texts in data/paper; choose 2 or A1 to A9")
     rows = rows.assign(
         model=rows["nickname"].fillna(rows["model"]), text=rows["text"].fillna(rows["decoded"])
     )
@@ -71,28 +68,35 @@ def compare_lists(
     left out.
     """
     places = printed.index.get_level_values("position").max()
-
-    def ends(of_models: Mapping[str, pd.Series]) -> pd.DataFrame:
-        lists = {}
-        for name, own in of_models.items():
-            ordered = own.sort_values(ascending=False, kind="stable").index
-            n = min(places, len(ordered))
-            first = pd.MultiIndex.from_product([["optimal"], range(1, n + 1)])
-            last = pd.MultiIndex.from_product([["pessimal"], range(n, 0, -1)])
-            lists[name] = pd.Series(
-                [*ordered[:n], *ordered[len(ordered) - n :]], first.append(last)
-            )
-        return pd.DataFrame(lists)
-
     present = printed[[name for name in printed if name in rewards]]
-    cells = compare_cells(present, ends(rewards), ends(corrected) if corrected else None)
+    ours = _ends(rewards, places)
+    cells = compare_cells(present, ours, _ends(corrected, places) if corrected else None)
+    return cells.assign(agrees=cells["agrees"] | _are_tied(cells, rewards))
+
+
+def _ends(rewards: Mapping[str, pd.Series], places: int) -> pd.DataFrame:
+    """Return the texts at both ends of each model's ranking, in the form of printed_lists()."""
+    lists = {}
+    for name, own in rewards.items():
+        ordered = own.sort_values(ascending=False, kind="stable").index
+        n = min(places, len(ordered))
+        first = pd.MultiIndex.from_product([["optimal"], range(1, n + 1)])
+        last = pd.MultiIndex.from_product([["pessimal"], range(n, 0, -1)])
+        texts = [*ordered[:n], *ordered[len(ordered) - n :]]
+        lists[name] = pd.Series(texts, first.append(last))
+    return pd.DataFrame(lists)
+
+
+def _are_tied(cells: pd.DataFrame, rewards: Mapping[str, pd.Series]) -> np.ndarray:
+    """Return whether the printed text and ours have a reward in common, for each cell."""
     shown = {*cells["paper"], *cells["as_published"]}
-    of_text = {
-        name: own[own.index.isin(shown)].groupby(level=0).agg(frozenset)
+    rewards_of = {
+        name: own[own.index.isin(shown)].groupby(level=0).agg(set).to_dict()
         for name, own in rewards.items()
     }
-    ties = [
-        bool(of_text[model].get(paper, frozenset()) & of_text[model].get(ours, frozenset()))
-        for model, paper, ours in cells[["column", "paper", "as_published"]].itertuples(index=False)
-    ]
-    return cells.assign(agrees=cells["agrees"] | np.array(ties, dtype=bool))
+    tied = []
+    for cell in cells.itertuples():
+        known = rewards_of[cell.column]
+        printed, ours = (known.get(text, set()) for text in (cell.paper, cell.as_published))
+        tied.append(not printed.isdisjoint(ours))
+    return np.array(tied, dtype=bool)

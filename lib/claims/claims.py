@@ -21,11 +21,11 @@ from .rules import BEYOND, LEVEL, NOT_TESTABLE, Declared, Numbers
 
 NAMES = ("claim", "quantity", "prompt", "model")
 NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
+NUMERIC = [*NUMBERS, "p_corrected"]
 COLUMNS = [
     *NAMES,
     "paper",
-    *NUMBERS,
-    "p_corrected",
+    *NUMERIC,
     "word",
     "remark",
     "role",
@@ -38,7 +38,11 @@ STATED |= dict.fromkeys(NUMBERS)  # what an estimate may have beside its claim a
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
-OTHER_TEXTS = {WORDS: "other texts: 2,260 released words", ITEMS: "other texts: 7,530 items"}
+# population of a study -> why it cannot test a sentence about others
+OTHER_TEXTS = {
+    WORDS.population: "other texts: 2,260 released words",
+    ITEMS.population: "other texts: 7,530 items",
+}
 UNCORRECTED = "p, not corrected"  # a column of the scorecard of one notebook on other models
 
 
@@ -48,14 +52,12 @@ def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> 
     of: a row, dict or dataclass with some of `estimate` (which becomes `corrected`), `ci_low,
     ci_high, p, n`. fields: more of STATED, which come before those.
     """
-    given = of if of is None or hasattr(of, "keys") else vars(of)
-    numbers = [
-        name
-        for name in ("estimate", "ci_low", "ci_high", "p", "n")
-        if given is not None and name in given
-    ]
-    taken = {"corrected" if name == "estimate" else name: given[name] for name in numbers}
-    return {"claim": claim, "quantity": quantity, "prompt": prompt} | taken | fields
+    stated = {"claim": claim, "quantity": quantity, "prompt": prompt}
+    if of is not None:
+        given = of if hasattr(of, "keys") else vars(of)
+        names = {"estimate": "corrected"} | {name: name for name in ("ci_low", "ci_high", "p", "n")}
+        stated |= {ours: given[name] for name, ours in names.items() if name in given}
+    return stated | fields
 
 
 def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.DataFrame:
@@ -74,30 +76,27 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
 
     InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
-    estimates = (
-        estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
-    )
-    table, counted = (
-        judged(study, estimates),
-        [one for one in estimates if one.get("evidence") == COUNTED],
-    )
+    if isinstance(estimates, pd.DataFrame):
+        estimates = estimates.to_dict("records")
+    estimates = list(estimates)
+    table = judged(study, estimates)
     if study.is_published:
         table = with_words(table, other_tests(published_table("claims"), set(table["claim"])))
-    else:
-        table = with_words(table, corrected=False)
-    for collection, rows in {
-        study: table,
-        PUBLISHED: with_words(judged(PUBLISHED, counted)),
-    }.items():
-        if collection == study or not study.is_published and len(rows):
-            with replacing(collection.claims / f"{notebook}.csv") as part:
-                rows.to_csv(part, index=False)
+        _keep(table, study, notebook)
+        return scorecard(table)
+    table = with_words(table, corrected=False)
+    _keep(table, study, notebook)
+    if counted := [one for one in estimates if one.get("evidence") == COUNTED]:
+        _keep(with_words(judged(PUBLISHED, counted)), PUBLISHED, notebook)
     card = scorecard(table)
-    if study.is_published:
-        return card
     of_tests = table[table["role"].eq("primary") & table["p"].notna()]
     smallest = of_tests.groupby("claim")["p"].min().reindex(card.index)
     return card.assign(**{UNCORRECTED: smallest.map(short, na_action="ignore").fillna("")})
+
+
+def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
+    with replacing(collection.claims / f"{notebook}.csv") as part:
+        table.to_csv(part, index=False)
 
 
 def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
@@ -172,7 +171,7 @@ def with_words(
     for claim, of_claim in table.groupby("claim", sort=False):
         if of_claim["has_word"].any():
             table.loc[of_claim.index, ["word", "remark"]] = _verdict(claim, of_claim)
-    return table[COLUMNS].astype(dict.fromkeys([*NUMBERS, "p_corrected"], float))
+    return table[COLUMNS].astype(dict.fromkeys(NUMERIC, float))
 
 
 def primary_tests(table: pd.DataFrame) -> pd.Series:
@@ -190,28 +189,23 @@ def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
 
 def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     """Return the word of a sentence and the remark on it."""
-    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
-    is_weak = rows["role"].eq("primary") & (p >= LEVEL) & (rows["claim"].map(sections()) != BEYOND)
-    rows = rows.assign(says=rows["says"].where(rows["says"].isna() | ~is_weak, False))
-    of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
-    primary = of_role["primary"]
     notes = [note for note in dict.fromkeys(rows["note"]) if note]
     if sections()[claim] == BEYOND:
         return BEYOND, "; ".join(notes)
+    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
+    is_weak = rows["role"].eq("primary") & (p >= LEVEL)
+    rows = rows.assign(says=rows["says"].mask(rows["says"].notna() & is_weak, False))
+    of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
+    primary = of_role["primary"]
     if not primary["has_texts"].all():
-        population = primary["population"].iloc[0]
-        other = next(
-            (text for study, text in OTHER_TEXTS.items() if study.population == population),
-            "other texts",
-        )
-        return NOT_TESTABLE, "; ".join([other, *notes])
+        reason = OTHER_TEXTS.get(primary["population"].iloc[0], "other texts")
+        return NOT_TESTABLE, "; ".join([reason, *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
     says = [of_role[role]["says"].dropna() for role in ("primary", "scale", "also", "printed")]
-    told = [
-        _printed_difference(row) for row in of_role["printed"].itertuples() if row.says is False
-    ]
-    return rules.word_of(*says), "; ".join([*_described(of_role), *told, *notes])
+    printed = of_role["printed"][of_role["printed"]["says"].eq(False)]
+    differ = map(_printed_difference, printed.itertuples())
+    return rules.word_of(*says), "; ".join([*_described(of_role), *differ, *notes])
 
 
 def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
@@ -259,13 +253,35 @@ def gather(collection: Collection) -> pd.DataFrame:
     again. The primary tests of all sentences are corrected together. A sentence without rows is not
     testable here, and its remark says what it needs. InputError if no notebook kept any row.
     """
+    chosen: dict[str, pd.DataFrame] = {}
+    for part, table in _kept_rows(collection):
+        done = [claim for claim, rows in chosen.items() if _can_be_tested(rows)]
+        rest = as_estimates(table[~table["claim"].isin(done)])
+        for claim, rows in judged(part, rest).groupby("claim", sort=False):
+            if claim not in chosen or _can_be_tested(rows):
+                chosen[claim] = rows
+    words = with_words(pd.concat(chosen.values(), ignore_index=True))
+    absent = listed()[listed()["section"] != BEYOND].drop(index=list(chosen), errors="ignore")
+    without_rows = pd.DataFrame(columns=COLUMNS, dtype=object)
+    without_rows["claim"] = absent.index
+    without_rows["word"] = NOT_TESTABLE if collection.is_published else ""
+    without_rows["remark"] = [f"needs {needs}" for needs in absent["needs"]]
+    rows = pd.concat([words.astype(object), without_rows])
+    order = {claim: place for place, claim in enumerate(listed().index)}
+    rows = rows.sort_values("claim", key=lambda claim: claim.map(order), kind="stable")
+    rows = rows.fillna(dict.fromkeys(set(COLUMNS) - set(NUMERIC), ""))
+    return rows.astype(dict.fromkeys(NUMERIC, float)).reset_index(drop=True)
+
+
+def _kept_rows(collection: Collection) -> list[tuple[Collection, pd.DataFrame]]:
+    """Return what notebooks kept for a collection: tables with COLUMNS, and the collection that
+    each is about.
+    """
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
-    kept = [
-        (part, table)
-        for part in parts
-        for path in sorted(part.claims.glob("*.csv"))
-        if len(table := read_claims(path))
-    ]
+    kept = []
+    for part in parts:
+        tables = map(read_claims, sorted(part.claims.glob("*.csv")))
+        kept += [(part, table) for table in tables if len(table)]
     if kept and collection == PUBLISHED and len(committed := published_table("claims")):
         counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
         kept.append((PUBLISHED, committed[committed["claim"].isin(counted)]))
@@ -274,28 +290,7 @@ def gather(collection: Collection) -> pd.DataFrame:
         raise InputError(
             f"no claims for collection '{collection}' yet; run the notebooks: make {target}"
         )
-    chosen: dict[str, pd.DataFrame] = {}
-    for part, table in kept:
-        done = [claim for claim, rows in chosen.items() if _can_be_tested(rows)]
-        rest = as_estimates(table[~table["claim"].isin(done)])
-        for claim, rows in judged(part, rest).groupby("claim", sort=False):
-            if claim not in chosen or _can_be_tested(rows):
-                chosen[claim] = rows
-    words = with_words(pd.concat(chosen.values(), ignore_index=True))
-    absent = listed()[listed()["section"] != BEYOND].drop(index=list(chosen), errors="ignore")
-    word = NOT_TESTABLE if collection.is_published else ""
-    blank = [
-        {"claim": claim, "word": word, "remark": f"needs {needs}"}
-        for claim, needs in absent["needs"].items()
-    ]
-    everything = pd.concat(
-        [words.astype(object), pd.DataFrame(blank, columns=COLUMNS).astype(object)]
-    )
-    order = {claim: place for place, claim in enumerate(listed().index)}
-    everything = everything.sort_values("claim", key=lambda claim: claim.map(order), kind="stable")
-    numbers = [*NUMBERS, "p_corrected"]
-    everything = everything.fillna(dict.fromkeys(set(COLUMNS) - set(numbers), ""))
-    return everything.astype(dict.fromkeys(numbers, float)).reset_index(drop=True)
+    return kept
 
 
 def as_estimates(table: pd.DataFrame) -> list[dict]:
@@ -316,15 +311,11 @@ def read_claims(path) -> pd.DataFrame:
     """Return a table of claims as it was written. InputError names a file that is none, and how
     to have it again.
     """
-    numbers = [*NUMBERS, "p_corrected"]
+    texts = dict.fromkeys(set(COLUMNS) - set(NUMERIC), str)
+    empty = dict.fromkeys(NUMERIC, "")
     try:
-        table = pd.read_csv(
-            path,
-            keep_default_na=False,
-            na_values=dict.fromkeys(numbers, ""),
-            dtype=dict.fromkeys(set(COLUMNS) - set(numbers), str),
-        )[COLUMNS]
-        return table.astype(dict.fromkeys(numbers, float))
+        table = pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=texts)
+        return table[COLUMNS].astype(dict.fromkeys(NUMERIC, float))
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{path} holds no claims; to have them written again, run: make published"
@@ -341,36 +332,35 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = {}
     for claim, of_claim in table.groupby("claim", sort=False):
-        ordered = of_claim.sort_values(
-            "role", key=lambda role: role.map({"primary": 0, "printed": 1}).fillna(2), kind="stable"
-        )
+        place = of_claim["role"].map({"primary": 0, "printed": 1}).fillna(2)
+        ordered = of_claim.loc[place.sort_values(kind="stable").index]
         first, with_print = ordered.iloc[0], ordered[ordered["paper"].fillna("") != ""]
         recipe = with_print.iloc[0] if len(with_print) else first
+        said = declared(*first[list(NAMES)]).said if first["quantity"] else ""
         rows[claim] = {
             "sentence": listed()["says"][claim],
             "paper": str(recipe["paper"]) if len(with_print) else "",
-            "by the paper's recipe": ""
-            if pd.isna(recipe["as_published"])
-            else _of_all(recipe, recipe["as_published"]),
-            "corrected": "" if pd.isna(first["corrected"]) else _of_all(first, number_text(first)),
-            "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
+            "by the paper's recipe": _of_all(recipe, _short(recipe["as_published"])),
+            "corrected": _of_all(first, "" if pd.isna(first["corrected"]) else number_text(first)),
+            "n": _short(first["n"]),
             "evidence": first["evidence"] if first["word"] != NOT_TESTABLE else "",
             "word": first["word"],
-            "remark": first["remark"]
-            or (declared(*first[list(NAMES)]).said if first["quantity"] else ""),
+            "remark": first["remark"] or said,
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
 
 
-def _of_all(row: pd.Series, number: float | str) -> str:
-    """Return a number as text; a count of models, lists or cells with how many there are, `8 of
+def _of_all(row: pd.Series, number: str) -> str:
+    """Return the text of a number; a count of models, lists or cells gets how many there are, `8 of
     10`.
     """
-    text = number if isinstance(number, str) else short(number)
-    is_count = (
-        row["quantity"] and declared(*row[list(NAMES)]).rule in rules.COUNTS and pd.notna(row["n"])
-    )
-    return f"{text} of {row['n']:.0f}" if is_count else text
+    is_known = number and row["quantity"] and pd.notna(row["n"])
+    is_count = is_known and declared(*row[list(NAMES)]).rule in rules.COUNTS
+    return f"{number} of {row['n']:.0f}" if is_count else number
+
+
+def _short(number: float) -> str:
+    return "" if pd.isna(number) else short(number)
 
 
 def number_text(row: pd.Series) -> str:
@@ -413,11 +403,8 @@ def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> De
     """
     for row in _declared():
         is_named = (row.claim, row.quantity) == (claim, quantity) and claim in sections()
-        if (
-            is_named
-            and (not row.prompt or prompt in row.prompt.split())
-            and row.model in ("", model)
-        ):
+        is_asked = not row.prompt or prompt in row.prompt.split()
+        if is_named and is_asked and row.model in ("", model):
             return row
     name = " ".join(filter(None, [quantity, prompt, model]))
     raise InputError(
@@ -437,11 +424,7 @@ def paper_table(name: str) -> pd.DataFrame:
     """Return a table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay
     strings.
     """
-    path = DATA / "paper" / f"{name}.csv"
-    if not path.is_file():
-        tables = ", ".join(sorted(table.stem for table in path.parent.glob("*.csv")))
-        raise InputError(f"no table '{name}' of the paper in data/paper; there are {tables}")
-    return pd.read_csv(path, keep_default_na=False)
+    return pd.read_csv(DATA / "paper" / f"{name}.csv", keep_default_na=False)
 
 
 def published_table(name: str) -> pd.DataFrame:

@@ -108,12 +108,9 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     # The whole interval lies above (below) the limit; without an interval, the number does.
     "above": lambda row, ours: bool((ours.ci_low if ours.has_interval else ours.main) > row.limit),
     "below": lambda row, ours: bool((ours.ci_high if ours.has_interval else ours.main) < row.limit),
-    # A count or share of all there is lies at the limit or above it, at it or below it, above it,
-    # below it.
+    # A count or share of all there is lies at the limit or above it, above it.
     "at least": lambda row, ours: bool(ours.main >= row.limit),
-    "at most": lambda row, ours: bool(ours.main <= row.limit),
     "more than": lambda row, ours: bool(ours.main > row.limit),
-    "less than": lambda row, ours: bool(ours.main < row.limit),
     # A count of models by the paper's recipe equals the printed one; a count is all, more than
     # half, or at most half.
     "count": lambda row, ours: bool(ours.recipe == float(row.printed)),

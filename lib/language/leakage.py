@@ -43,11 +43,10 @@ def words(
             raise InputError(
                 f"the {name} have no prompt '{missing[0]}'; score both models for the same prompts"
             )
-    left = rewards[[*scores.COLUMNS, *prompts]].rename(
-        columns={prompt: f"reward {prompt}" for prompt in prompts}
-    )
-    right = log_probabilities[["token_id", "token", *prompts]]
-    right = right.rename(columns={prompt: f"log_probability {prompt}" for prompt in prompts})
+    as_rewards = {prompt: f"reward {prompt}" for prompt in prompts}
+    as_logs = {prompt: f"log_probability {prompt}" for prompt in prompts}
+    left = rewards[[*scores.COLUMNS, *prompts]].rename(columns=as_rewards)
+    right = log_probabilities[["token_id", "token", *prompts]].rename(columns=as_logs)
     both = left.merge(right, on="token_id", suffixes=("", " predicted"), validate="one_to_one")
     if both.empty or (both.pop("token predicted") != both["token"]).any():
         raise InputError(
@@ -56,16 +55,11 @@ def words(
         )
     groups = both["input_group"]
     inputs = both.sort_values("token_id").drop_duplicates("input_group").set_index("input_group")
-    for prompt in prompts:
-        together = np.exp(both[f"log_probability {prompt}"].astype(float)).groupby(groups).sum()
-        inputs[f"log_probability {prompt}"] = np.log(together)
+    for column in as_logs.values():
+        inputs[column] = np.log(np.exp(both[column].astype(float)).groupby(groups).sum())
     rows = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
     ratings = lexicons.load("vader").corrected
-    rated = (
-        rows.merge(ratings, on="word", how="left", validate="one_to_one")["sentiment"]
-        .fillna(0.0)
-        .to_numpy()
-    )
+    rated = rows["word"].map(ratings.set_index("word")["sentiment"]).fillna(0.0)
     return rows.assign(
         frequency=np.log10(rows["frequency"]),
         positive=rated.clip(min=0),

@@ -108,12 +108,30 @@ def replies(
             raise InputError(
                 f"the {name} have no prompt '{prompt}'; score both models for the same prompts"
             )
-    left = rewards[["token_id", "token", "text", "input_group", prompt]].rename(
-        columns={prompt: "reward"}
+    rows = _joined(
+        rewards.assign(reward=rewards[prompt].astype(float)),
+        log_probabilities.assign(log_reference=log_probabilities[prompt].astype(float)),
     )
-    right = log_probabilities[["token_id", "token", "text", prompt]].rename(
-        columns={prompt: "log_reference"}
+    total = logsumexp(rows["log_reference"])
+    words = rows["text"].str.strip().str.lower()
+    known = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
+    rows = rows.assign(
+        log_reference=rows["log_reference"] - total, frequency=np.log10(words.map(known))
     )
+    for name, belongs in (kinds or {}).items():
+        rows[name] = rows["text"].map(belongs).astype(bool)
+    rating = words.map(lexicons.load("vader").corrected.set_index("word")["sentiment"])
+    rows = rows.assign(positive=rating > 0, negative=rating < 0)
+    rows.attrs["kept"] = float(np.exp(total))
+    return rows
+
+
+def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that both tables have, with the columns `token_id, text, input_group, reward,
+    log_reference`.
+    """
+    left = rewards[["token_id", "token", "text", "input_group", "reward"]]
+    right = log_probabilities[["token_id", "token", "text", "log_reference"]]
     joined = left.merge(right.drop(columns="text"), on=["token_id", "token"], validate="one_to_one")
     if len(joined) < min(len(left), len(right)):  # another vocabulary
         left, right = (
@@ -125,20 +143,7 @@ def replies(
             "the two models have no text in common; choose a language model with a similar "
             "vocabulary"
         )
-    joined["log_reference"] = joined["log_reference"].astype(float)
-    total = logsumexp(joined["log_reference"])
-    joined = joined.assign(
-        reward=joined["reward"].astype(float), log_reference=joined["log_reference"] - total
-    )
-    joined.attrs["kept"] = float(np.exp(total))
-    words = joined["text"].str.strip().str.lower()
-    known = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
-    rating = words.map(lexicons.load("vader").corrected.set_index("word")["sentiment"])
-    groups = {
-        name: joined["text"].map(belongs).astype(bool) for name, belongs in (kinds or {}).items()
-    }
-    groups |= {"positive": rating > 0, "negative": rating < 0}
-    return joined.drop(columns="token").assign(frequency=np.log10(words.map(known)), **groups)
+    return joined.drop(columns="token")
 
 
 def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:

@@ -117,35 +117,17 @@ def page(layout: Template | None = None, **more) -> str:
     """Return the front page as HTML. layout: a template that extends `front`, and is filled in
     with `more` too.
     """
-    gathered, (ends, places) = committed(), listed_tokens()
-    printed = pd.read_csv(
-        ROOT / "data" / "tokenizers" / "printed_tokens.csv", keep_default_na=False, dtype=str
-    )
-    read = printed.query(
-        "table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'"
-    ).iloc[0]
-    notebooks = [
-        {
-            "title": title,
-            "question": question,
-            "file": path.name,
-            "number": path.name.partition("_")[0],
-        }
-        for path in find_notebooks(NOTEBOOKS)
-        for title, question in [opening(path)]
-    ]
-    colours = figures.model_colours(ends.columns)
-    numbers = places.map('<span class="soft">{}</span> '.format)
-    shown = numbers + ends.map(lambda text: display.token_html(text, 16))
-    columns = [
-        {
-            "model": model,
-            "colour": colours[model],
-            "best": shown.loc["optimal", model],
-            "worst": shown.loc["pessimal", model],
-        }
-        for model in ends
-    ]
+    gathered = committed()
+    place = ROOT / "data" / "tokenizers" / "printed_tokens.csv"
+    printed = pd.read_csv(place, keep_default_na=False, dtype=str)
+    is_first = "table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'"
+    read = printed.query(is_first).iloc[0]
+    notebooks = []
+    for path in find_notebooks(NOTEBOOKS):
+        title, question = opening(path)
+        number = path.name.partition("_")[0]
+        about = {"title": title, "question": question, "file": path.name, "number": number}
+        notebooks.append(about)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [
         (name, LINK.sub(r'<a href="../\2">\1</a>', html.escape(what)))
@@ -153,7 +135,7 @@ def page(layout: Template | None = None, **more) -> str:
     ]
     return (layout or template("front")).render(
         title="Seeing what reward models value",
-        columns=columns,
+        columns=_token_columns(),
         undervalued=undervalued(gathered).split("\n\n"),
         token=display.show_token(read["text"]),
         trimmed=read["text"].strip(),
@@ -166,6 +148,19 @@ def page(layout: Template | None = None, **more) -> str:
         commands=commands,
         **more,
     )
+
+
+def _token_columns() -> list[dict]:
+    """Return what the template shows of each model's tokens."""
+    ends, places = listed_tokens()
+    numbers = places.map('<span class="soft">{}</span> '.format)
+    shown = numbers + ends.map(lambda text: display.token_html(text, 16))
+    colours = figures.model_colours(ends.columns)
+    columns = []
+    for model, tokens in shown.items():
+        of_end = {"best": tokens["optimal"], "worst": tokens["pessimal"]}
+        columns.append({"model": model, "colour": colours[model], **of_end})
+    return columns
 
 
 def listed_tokens() -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -4,7 +4,7 @@ since its last run.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -90,39 +90,57 @@ def plan(
     - requested: whether the reader named these models; otherwise some notebooks run for a part of
       them only
     """
-    # A reader's own models are studied as the small ones are, except that nothing is trained.
-    studied = collection.name if collection.is_published else EMBEDDED.name
     jobs = []
     for notebook in find_notebooks(folder):
-        defaults, declared = parameters_of(notebook), declared_by(notebook)
-        if studied not in defaults.get("collections", EMBEDDED.name).split():
-            continue
-        if declared.trains and not collection.is_embedded:
-            continue
-        chosen = {"": ""} if not declared.models else models or {}
-        if not requested and declared.models != "each":
-            chosen = {name: load for name, load in chosen.items() if name in ("", *declared.models)}
-        for nickname, load in chosen.items():
-            given = {"collection": collection.name, "model": load}
-            if collection.name != defaults.get("collection"):
-                # a notebook may be committed on a sample; a run scores the whole vocabulary
-                given["tokens"] = 0
-            given = {name: value for name, value in given.items() if name in defaults}
-            # two may not fit into memory
-            alone = declared.trains or bool(nickname) and not collection.is_embedded
-            artefacts = _inputs(collection, declared, nickname, load)
-            jobs.append(
-                Job(
-                    notebook, collection, nickname, given, artefacts, alone=alone, declared=declared
-                )
-            )
-    for place, job in enumerate(jobs):
-        of_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
-        numbers = {*job.declared.needs} - {job.number}
-        needs = tuple(other.name for other in of_model if other.number in numbers)
-        after = tuple(other.name for other in jobs if other.number in job.declared.after)
-        jobs[place] = replace(job, needs=needs, after=after)
-    return jobs
+        declared = declared_by(notebook)
+        if _is_about(notebook, declared, collection):
+            chosen = _chosen_models(declared, models or {}, requested)
+            jobs += [_job_for(notebook, collection, declared, *model) for model in chosen.items()]
+    return [_with_needs(job, jobs) for job in jobs]
+
+
+def _is_about(notebook: Path, declared: Declared, collection: Collection) -> bool:
+    """Return whether a run of the collection executes the notebook."""
+    # A reader's own models are studied as the small ones are, except that nothing is trained.
+    if declared.trains and not collection.is_embedded:
+        return False
+    studied = collection.name if collection.is_published else EMBEDDED.name
+    return studied in parameters_of(notebook).get("collections", EMBEDDED.name).split()
+
+
+def _chosen_models(
+    declared: Declared, models: Mapping[str, str], requested: bool
+) -> Mapping[str, str]:
+    """Return the models that a notebook runs for; '' stands for all of them together."""
+    if not declared.models:
+        return {"": ""}
+    if requested or declared.models == "each":
+        return models
+    return {name: load for name, load in models.items() if name in declared.models}
+
+
+def _job_for(
+    notebook: Path, collection: Collection, declared: Declared, nickname: str, load: str
+) -> Job:
+    defaults = parameters_of(notebook)
+    given = {"collection": collection.name, "model": load}
+    if collection.name != defaults.get("collection"):
+        # a notebook may be committed on a sample; a run scores the whole vocabulary
+        given["tokens"] = 0
+    given = {name: value for name, value in given.items() if name in defaults}
+    # two may not fit into memory
+    alone = declared.trains or bool(nickname) and not collection.is_embedded
+    artefacts = _inputs(collection, declared, nickname, load)
+    return Job(notebook, collection, nickname, given, artefacts, alone=alone, declared=declared)
+
+
+def _with_needs(job: Job, jobs: Sequence[Job]) -> Job:
+    """Return the job with the names of those of the jobs that it waits for."""
+    of_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
+    numbers = {*job.declared.needs} - {job.number}
+    needs = tuple(other.name for other in of_model if other.number in numbers)
+    after = tuple(other.name for other in jobs if other.number in job.declared.after)
+    return replace(job, needs=needs, after=after)
 
 
 def declared_by(notebook: Path) -> Declared:
@@ -141,7 +159,8 @@ def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
     """
     if not (ROOT / "data" / "models" / REAL_BASE).is_dir():
         return []
-    needs, added = tuple(job.name for job in jobs if job.declared.trains), []
+    needs = tuple(job.name for job in jobs if job.declared.trains)
+    added = []
     for notebook in find_notebooks(folder):
         declared = declared_by(notebook)
         if declared.first_run is not None:

@@ -146,38 +146,38 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     groups: dict[str, list[Outcome]] = {}
     for job, result in outcomes:
         groups.setdefault(job.number, []).append((job, result))
-    cards = [
-        _card(collection, groups[number]) | {"wide": number in first}
-        for number in [*filter(groups.get, first), *sorted(set(groups) - set(first))]
-    ]
-    alts = {
-        job.collection.figures / name: alt
-        for job, _ in outcomes
-        for name, alt in highlights_of(job.executed).alts.items()
-    }
-    files: dict[str, list[dict]] = {}
-    for path in sorted(collection.figures.rglob("*")):
-        if path.is_file() and path.suffix != ".html":
-            # files are called after the notebook that writes them
-            number = path.name.partition("_")[0]
-            writer = groups[number][0][0].notebook.stem if number in groups else "others"
-            shown = {
-                "href": _link(collection, path),
-                "name": str(path.relative_to(collection.figures)),
-            }
-            place = (path.parent / writer).relative_to(collection.figures).as_posix()
-            files.setdefault(place, []).append(shown | {"alt": alts.get(path, "")})
+    numbers = [*filter(groups.get, first), *sorted(set(groups) - set(first))]
+    cards = [_card(collection, groups[number]) | {"wide": number in first} for number in numbers]
+    statuses = [result.status for _, result in outcomes]
     page = template("index").render(
         title=TITLES.get(collection.name, f"What reward models value: collection {collection}"),
         notice=" ".join(collection.notice.split()),
         cards=cards,
-        groups=dict(sorted(files.items())),
+        groups=_files_by_writer(collection, [job for job, _ in outcomes]),
         running=[job.name for job, result in outcomes if result.status == "running"],
-        waiting=sum(result.status == "waiting" for _, result in outcomes),
+        waiting=statuses.count("waiting"),
         is_embedded=collection.is_embedded,
     )
     with replacing(collection.figures / "index.html") as part:
         part.write_text(page, encoding="utf-8")
+
+
+def _files_by_writer(collection: Collection, jobs: Iterable[Job]) -> dict[str, list[dict]]:
+    """Return what the template shows of every file of a collection, by folder and notebook."""
+    alts, writers = {}, {}
+    for job in jobs:
+        writers.setdefault(job.number, job.notebook.stem)
+        for name, alt in highlights_of(job.executed).alts.items():
+            alts[job.collection.figures / name] = alt
+    files: dict[str, list[dict]] = {}
+    for path in sorted(collection.figures.rglob("*")):
+        if path.is_file() and path.suffix != ".html":
+            place = path.relative_to(collection.figures)
+            # files are called after the notebook that writes them
+            writer = place.parent / writers.get(path.name.partition("_")[0], "others")
+            shown = {"href": _link(collection, path), "name": str(place), "alt": alts.get(path, "")}
+            files.setdefault(writer.as_posix(), []).append(shown)
+    return dict(sorted(files.items()))
 
 
 def _card(collection: Collection, group: list[Outcome]) -> dict:

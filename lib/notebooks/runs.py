@@ -82,17 +82,7 @@ def reproduce_published(
         jobs = plan(folder, study)
         # its scorecard gathers the claims of all, and what is committed must not be lost
         if study == PUBLISHED:
-            kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
-            lost = [
-                part
-                for part in PUBLISHED.parts
-                if part not in imported and not any(part.claims.glob("*.csv"))
-            ]
-            before |= {
-                f"the import of {part}": Result("failed")
-                for part in lost
-                if part.population in kept
-            }
+            before |= {f"the import of {part}": Result("failed") for part in _lost(imported)}
             jobs = [replace(job, needs=(*job.needs, *before)) for job in jobs]
         results = run_all(study, jobs, before=before)
         before |= {f"{name} of {study}": result for name, result in results.items()}
@@ -116,6 +106,15 @@ def reproduce_published(
     )
     print("\n".join(["", *lines]))
     return failed
+
+
+def _lost(imported: Iterable[Collection]) -> list[Collection]:
+    """Return the published collections whose committed claims nothing on this machine replaces."""
+    kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
+    absent = [part for part in PUBLISHED.parts if part not in imported]
+    return [
+        part for part in absent if part.population in kept and not any(part.claims.glob("*.csv"))
+    ]
 
 
 def _import_published() -> tuple[dict[Collection, str], list[str]]:
@@ -161,24 +160,13 @@ def run_all(
     running: list[workers.Running] = []
     with lock(state_of(study)):
         progress = Progress(study, jobs, dict(before or {}))
-        # longest first
-        results, waiting = (
-            progress.results,
-            sorted(jobs, key=lambda job: -progress.seconds[job.name]),
-        )
+        waiting = sorted(jobs, key=lambda job: -progress.seconds[job.name])  # longest first
         try:
             while waiting or running:
-                if job := next_job(waiting, running, results, where.processes()):
+                if job := next_job(waiting, running, progress.results, where.processes()):
                     waiting.remove(job)
-                    earlier = progress.record.get(job.name)
-                    wrong = [
-                        name for name in job.needs if name in results and results[name].went_wrong
-                    ]
-                    if wrong:
-                        cause = f"{wrong[0]} {results[wrong[0]].status}"
-                        progress.end(job, Result("skipped", cause=cause), waiting, running)
-                    elif earlier and is_unchanged(job, earlier):
-                        progress.end(job, replace(earlier, status="unchanged"), waiting, running)
+                    if result := _result_without_run(job, progress):
+                        progress.end(job, result, waiting, running)
                     else:
                         running.append(where.start(job))
                 elif ended := where.first_to_end(running, LOOK_AGAIN):
@@ -192,7 +180,19 @@ def run_all(
         finally:
             where.stop(running)
         keep_hashes()
-    return {job.name: results[job.name] for job in jobs}
+    return {job.name: progress.results[job.name] for job in jobs}
+
+
+def _result_without_run(job: Job, progress: "Progress") -> Result | None:
+    """Return the result of a job that cannot run or need not run; None for all others."""
+    for name in job.needs:
+        needed = progress.results.get(name)
+        if needed and needed.went_wrong:
+            return Result("skipped", cause=f"{name} {needed.status}")
+    earlier = progress.record.get(job.name)
+    if earlier and is_unchanged(job, earlier):
+        return replace(earlier, status="unchanged")
+    return None
 
 
 def next_job(
@@ -228,17 +228,15 @@ class Progress:
     """How far a run is: on the terminal, on the index page and in the record of the collection."""
 
     def __init__(self, study: Collection, jobs: list[Job], results: dict[str, Result]):
-        self.study, self.jobs, self.results, self.record, self.shown = (
-            study,
-            jobs,
-            results,
-            read_results(study),
-            0.0,
-        )
+        self.study = study
+        self.jobs = jobs
+        self.results = results
+        self.record = read_results(study)
+        self.shown = 0.0  # when the index page was written last
         self.seconds = {job.name: job.declared.seconds for job in jobs}
-        self.seconds |= {
-            name: result.seconds for name, result in self.record.items() if result.seconds
-        }
+        for name, result in self.record.items():
+            if result.seconds:
+                self.seconds[name] = result.seconds
 
     def end(
         self, job: Job, result: Result, waiting: list[Job], running: list[workers.Running]
@@ -248,45 +246,42 @@ class Progress:
         """
         self.results[job.name] = result
         # A job that failed must run next time, so only the others are remembered.
-        self.record = {
-            name: known for name, known in (self.record | {job.name: result}).items() if known.key
-        }
+        results = self.record | {job.name: result}
+        self.record = {name: known for name, known in results.items() if known.key}
         if result.status != "unchanged":
             keep_results(self.study, self.record)
         how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
         goes_on = result.status in ("run", "failed") and (waiting or running)
-        if goes_on:  # about how long the others take, if all of them run
-            cores = os.cpu_count() or 1
-            left = (
-                sum(max(self.seconds[each.job.name] - each.seconds, 0) for each in running) / cores
-            )
-            left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
-            names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
-            minutes = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-            how += f"  ({names}{len(waiting)} waiting, about {minutes} left)"
-        print(
-            f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}",
-            flush=True,
-        )
+        if goes_on:
+            how += f"  ({self.what_is_left(waiting, running)})"
+        done = len(self.jobs) - len(waiting) - len(running)
+        print(f"[{done}/{len(self.jobs)}] {job.name}: {how}", flush=True)
         if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
             self.show(running)
+
+    def what_is_left(self, waiting: list[Job], running: list[workers.Running]) -> str:
+        """Return which jobs run, how many wait, and about how long they take if all of them run."""
+        cores = os.cpu_count() or 1
+        left = sum(max(self.seconds[each.job.name] - each.seconds, 0) / cores for each in running)
+        left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
+        minutes = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
+        return f"{names}{len(waiting)} waiting, about {minutes} left"
 
     def show_first(self, running: list[workers.Running], waiting: list[Job]) -> None:
         """Write the index page as soon as a running notebook has an answer, if there is no page
         of this run yet.
         """
-        if (
-            waiting
-            and not self.shown
-            and any(highlights_of(each.job.executed).answer for each in running)
-        ):
-            self.show(running)
+        if waiting and not self.shown:
+            if any(highlights_of(each.job.executed).answer for each in running):
+                self.show(running)
 
     def show(self, running: list[workers.Running]) -> None:
         """Write the index page of a run that goes on, and name it on the terminal the first
         time.
         """
-        first, self.shown = not self.shown, time.monotonic()
+        first = not self.shown
+        self.shown = time.monotonic()
         now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
         write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
         if first:

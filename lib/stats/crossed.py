@@ -88,10 +88,9 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     that is missing, or that has no influence.
     """
     values = estimates.astype(float)
-    if (absent := values.index.difference(influence.columns)).size or values.isna().any():
-        name = absent[0] if absent.size else values.index[values.isna()][0]
+    if len(absent := values.index.difference(influence.columns).union(values[values.isna()].index)):
         raise InputError(
-            f"{name} has no estimate with its influence of words; leave it out of the mean"
+            f"{absent[0]} has no estimate with its influence of words; leave it out of the mean"
         )
     # (words, models)
     moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)
@@ -99,20 +98,24 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     mean = float(values.mean())
     if models == 1:
         return Crossed(mean, *[np.nan] * 4, n, models)
-    from statsmodels.regression.linear_model import OLS  # here, because few need it
-
-    pseudo = (values.to_numpy() + n * moved).ravel()
-    groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
-    fit = OLS(pseudo, np.ones_like(pseudo)).fit(
-        cov_type="cluster", cov_kwds={"groups": groups}, use_t=True
-    )
     # the difference of two-way clustering can fall below either part
     of_words = (moved.mean(axis=1) ** 2).sum()
-    variance = max(float(fit.cov_params()[0, 0]), of_words, values.var(ddof=1) / models)
-    error, df = np.sqrt(variance), models - 1
+    of_models = values.var(ddof=1) / models
+    error = np.sqrt(max(_clustered_variance(values.to_numpy() + n * moved), of_words, of_models))
+    df = models - 1
     half = stats.t.ppf(0.975, df) * error
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
     return Crossed(mean, float(error), float(mean - half), float(mean + half), p, n, models)
+
+
+def _clustered_variance(pseudo: np.ndarray) -> float:
+    """Return the variance of the mean of pseudo-values (words, models), clustered by both."""
+    from statsmodels.regression.linear_model import OLS  # here, because few need it
+
+    groups = np.indices(pseudo.shape).reshape(2, -1).T  # (words x models, 2)
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
+    fit = OLS(pseudo.ravel(), np.ones(pseudo.size)).fit(use_t=True, **clusters)
+    return float(fit.cov_params()[0, 0])
 
 
 def mean_influence(values):

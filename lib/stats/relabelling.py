@@ -6,7 +6,7 @@ to EXACT models every relabelling is enumerated. For more models they are drawn 
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -73,38 +73,54 @@ def interval(
     The ends are found by bisection, to a thousandth of their distance from the estimate.
     """
     free, residual, basis = _residuals(matrix, predictors, name)
-    weights = np.stack([as_square(values) for values in (free, residual, *basis.T)])
-    square, total = as_square(residual), residual @ residual
-    models = len(square)
-    sums = products(
-        square, weights, resampling.orders(models, 0 if models <= EXACT else permutations, seed)
-    )
-    # Enumeration holds the observed order again; of random orders, the observed one is the first.
-    every = every_product(square, weights) if models <= EXACT else [sums]
+    total = residual @ residual
     # Outcome and predictor, relabelled, as shares of the length that the other predictors leave:
     # blocks of (orders,)
-    observed, *blocks = [_shares_of_length(block, total) for block in (sums[:, :1], *every)]
+    values = (free, residual, *basis.T)
+    sums = _relabelled(residual, values, permutations, seed)
+    (observed, own_observed), *blocks = [_shares_of_length(block, total) for block in sums]
     count = sum(len(outcome) for outcome, _ in blocks)
 
     def is_rejected(effect: float) -> bool:
-        bound = abs(observed[0] - effect * observed[1]).item() * (1 - SLACK)
+        bound = abs(observed - effect * own_observed).item() * (1 - SLACK)
         reached = [
             np.count_nonzero(np.abs(outcome - effect * own) >= bound) for outcome, own in blocks
         ]
         return sum(reached) / count < 1 - level
 
-    def end(direction: int) -> float:
-        reach = direction * np.sqrt(free @ free / total)
-        near, far = estimate, estimate + reach
-        while not is_rejected(far) and abs(far) < 1e6 * abs(reach):
-            near, far = far, far + 2 * (far - estimate)
-        for _ in range(10):
-            middle = (near + far) / 2
-            near, far = (near, middle) if is_rejected(middle) else (middle, far)
-        return float(far)
+    estimate, reach = free @ residual / total, np.sqrt(free @ free / total)
+    return _end(estimate, -reach, is_rejected), _end(estimate, reach, is_rejected)
 
-    estimate = free @ residual / total
-    return end(-1), end(1)
+
+def _end(estimate: float, reach: float, is_rejected: Callable[[float], bool]) -> float:
+    """Return where effects begin to be rejected, seen from the estimate in the direction of
+    reach.
+    """
+    near, far = estimate, estimate + reach
+    while not is_rejected(far) and abs(far) < 1e6 * abs(reach):
+        near, far = far, far + 2 * (far - estimate)
+    for _ in range(10):
+        middle = (near + far) / 2
+        near, far = (near, middle) if is_rejected(middle) else (middle, far)
+    return float(far)
+
+
+def _relabelled(
+    residual: np.ndarray, values: Sequence[np.ndarray], permutations: int, seed: int
+) -> Iterator[np.ndarray]:
+    """Yield the products of the relabelled residual with each of some values, all (pairs,): for the
+    observed order, (values, 1), then for all orders, in blocks that hold the observed one again.
+    """
+    square = as_square(residual)
+    weights = np.stack([as_square(each) for each in values])
+    models = len(square)
+    if models <= EXACT:
+        yield products(square, weights, np.arange(models)[None])
+        yield from every_product(square, weights)
+    else:
+        sums = products(square, weights, resampling.orders(models, permutations, seed))
+        yield sums[:, :1]
+        yield sums
 
 
 def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
@@ -145,23 +161,10 @@ def _strengths(
     For the arrays see _residuals.
     """
     total = residual @ residual
-    weights = np.stack([as_square(values) for values in (free, *basis.T)])
-    square = as_square(residual)
-
-    # (1 + k, ...) products with free and with each basis vector
-    def strength(sums: np.ndarray) -> np.ndarray:
+    for sums in _relabelled(residual, (free, *basis.T), permutations, seed):
         # squared length of the permuted residual beyond the others
         left = total - (sums[1:] ** 2).sum(axis=0)
-        return np.where(left > 1e-12 * total, sums[0] ** 2 / np.maximum(left, 1e-12 * total), 0.0)
-
-    models = len(square)
-    orders = resampling.orders(models, 0 if models <= EXACT else permutations, seed)
-    sums = products(square, weights, orders)
-    yield strength(sums[:, :1])
-    if models <= EXACT:
-        yield from map(strength, every_product(square, weights))
-    else:
-        yield strength(sums)
+        yield np.where(left > 1e-12 * total, sums[0] ** 2 / np.maximum(left, 1e-12 * total), 0.0)
 
 
 def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -184,25 +187,19 @@ def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarra
     """
     n = len(square)
     half = n // 2
-    front, back = (
-        np.array(list(itertools.permutations(range(count))), dtype=int)
-        for count in (half, n - half)
-    )
+    front = np.array(list(itertools.permutations(range(half))), dtype=int)
+    back = np.array(list(itertools.permutations(range(n - half))), dtype=int)
     # (b, places x labels)
     one_hot = (back[:, :, None] == np.arange(n - half)).astype(float).reshape(len(back), -1)
     for labels in itertools.combinations(range(n), half):
         rest = np.array([label for label in range(n) if label not in labels], dtype=int)
         a, b = np.array(labels, dtype=int)[front], rest[back]
-        within = (
-            products(square, weights[:, :half, :half], a),
-            products(square, weights[:, half:, half:], b),
-        )
-        # (m, a, places of the second half, labels of the second half)
-        across = np.tensordot(
-            weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1)
-        ).transpose(0, 2, 1, 3)
-        across = across.reshape(len(weights), len(front), -1) @ one_hot.T
-        yield within[0][:, :, None] + within[1][:, None, :] + across
+        within_a = products(square, weights[:, :half, :half], a)
+        within_b = products(square, weights[:, half:, half:], b)
+        # (m, places of the second half, a, labels of the second half)
+        across = np.tensordot(weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1))
+        across = across.transpose(0, 2, 1, 3).reshape(len(weights), len(front), -1) @ one_hot.T
+        yield within_a[:, :, None] + within_b[:, None, :] + across
 
 
 def as_square(values: np.ndarray) -> np.ndarray:

@@ -46,11 +46,3 @@ def orders(n: int, permutations: int, seed=0) -> np.ndarray:
         np.tile(np.arange(n), (permutations, 1)), axis=1
     )
     return np.vstack([np.arange(n), shuffled])
-
-
-def permutation_p(strengths: np.ndarray) -> float:
-    """Return the share of orders that are at least as strong as the first, the observed one, in
-    (0, 1].
-    """
-    # Orders that only swap equal elements reach the observed value up to rounding.
-    return float((strengths >= strengths[0] * (1 - 1e-9)).mean())

@@ -203,31 +203,30 @@ def _write(
     """
     pins = downloads.registry()
     pins = pins[(pins["repository"] == repository) & pins["path"].isin(paths)]
-    rewards = rows.drop(columns=["token_id", "token", "text"], errors="ignore")
-    # Groups are equal trimmed texts with equal rewards: tokens of one input may have been scored
-    # twice, differently.
-    inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(rewards)
-    columns = {
-        "token_id": rows.get("token_id", pd.Series(range(len(rows)))).to_numpy(dtype=np.int32),
-        "token": rows.get("token", rows["text"]).array,
-        "text": rows["text"].array,
-        "reply_ids": [np.array([], dtype=np.int32)] * len(rows),
-        "input_group": inputs.groupby(list(inputs), sort=False, dropna=False)
-        .ngroup()
-        .to_numpy(dtype=np.int32),
-    }
-    table = pd.DataFrame(
-        columns | {prompt: rewards[prompt].astype(np.float32) for prompt in rewards}
-    )
     metadata |= {
         "model": papers_models()[name],
         "imported": collection.name,
-        "rows": len(table),
+        "rows": len(rows),
         "source": repository,
         "commit": pins["commit"].iloc[0],
         "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True)),
     }
     path = scores.path_of(collection, name)
     with lock(path):
-        scores.write(table, path, metadata)
+        scores.write(_score_table(rows), path, metadata)
     return path
+
+
+def _score_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the score table of rows as `_write` takes them."""
+    rewards = rows.drop(columns=["token_id", "token", "text"], errors="ignore")
+    table = pd.DataFrame({"token_id": rows.get("token_id", pd.Series(range(len(rows))))})
+    table = table.astype(np.int32)
+    table["token"] = rows.get("token", rows["text"]).array
+    table["text"] = rows["text"].array
+    table["reply_ids"] = [np.array([], dtype=np.int32)] * len(rows)
+    # Groups are equal trimmed texts with equal rewards: tokens of one input may have been scored
+    # twice, differently.
+    inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(rewards)
+    groups = inputs.groupby(list(inputs), sort=False, dropna=False).ngroup()
+    return table.assign(input_group=groups.astype(np.int32)).join(rewards.astype(np.float32))

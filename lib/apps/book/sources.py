@@ -50,37 +50,9 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     (folder / "notebooks" / EXERCISES).mkdir(parents=True)
     (extra / "tables").mkdir(parents=True, exist_ok=True)
     for chapter in chapters:
-        study, number = chapter["study"], chapter["path"].name.partition("_")[0]
-        tables = sorted(study.figures.glob(f"{number}_*.csv"))
-        tables += (
-            []
-            if study.is_embedded
-            else [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
-        )
-        for path in tables:
-            shutil.copyfile(path, extra / "tables" / path.name)
-        linked = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
-        below = f"*{chapter['name']}*\n\n" + (
-            f"<p>Data behind this page: {linked}.</p>" if tables else ""
-        )
-        nbformat.write(
-            for_book(nbformat.read(chapter["path"], 4), below), folder / chapter["place"]
-        )
-        if chapter["exercises"]:
-            page = for_book(nbformat.read(notebooks / EXERCISES / chapter["path"].name, 4))
-            nbformat.write(page, folder / f"{chapter['exercises_page']}.ipynb")
+        _write_chapter(chapter, folder, extra / "tables")
     for place in map(Path, DOCUMENTS):
-        # tables come along; no link leaves the book
-        def checked_link(link: re.Match, place: Path = place) -> str:
-            target = link[2].partition("#")[0]
-            if target.endswith(".csv"):
-                (folder / place.parent / target).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / place.parent / target, folder / place.parent / target)
-            return link[0] if not target or (folder / place.parent / target).is_file() else link[1]
-
-        (folder / place).parent.mkdir(exist_ok=True)
-        text = LINK.sub(checked_link, (ROOT / place).read_text(encoding="utf-8"))
-        (folder / place).write_text(text, encoding="utf-8")
+        _write_document(place, folder)
     picture = PUBLISHED.figures / "front.png"
     shutil.copyfile(picture, folder / picture.name)
     links = _files_beside(extra)
@@ -91,12 +63,44 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+    shown = {"chapters": chapters, "picture": picture.name, "scorecard": scorecard}
     for name in templates.list_templates():
-        text = templates.get_template(name).render(
-            links, chapters=chapters, picture=picture.name, scorecard=scorecard
-        )
+        text = templates.get_template(name).render(links, **shown)
         (folder / name).write_text(text, encoding="utf-8")
     return [f"not in the book yet: {kind}" for kind in links if not links[kind]]
+
+
+def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
+    """Write the pages of a notebook and its exercises, and copy the tables behind them."""
+    path, study = chapter["path"], chapter["study"]
+    data = sorted(study.figures.glob(f"{path.name.partition('_')[0]}_*.csv"))
+    if not study.is_embedded:
+        data += [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
+    for table in data:
+        shutil.copyfile(table, tables / table.name)
+    linked = ", ".join(f'<a href="../tables/{table.name}">{table.name}</a>' for table in data)
+    below = f"*{chapter['name']}*\n\n"
+    below += f"<p>Data behind this page: {linked}.</p>" if data else ""
+    nbformat.write(for_book(nbformat.read(path, 4), below), folder / chapter["place"])
+    if chapter["exercises"]:
+        exercises = nbformat.read(path.parent / EXERCISES / path.name, 4)
+        nbformat.write(for_book(exercises), folder / f"{chapter['exercises_page']}.ipynb")
+
+
+def _write_document(place: Path, folder: Path) -> None:
+    """Write a document with the tables that it links; a link that leaves the book becomes text."""
+    source, here = ROOT / place.parent, folder / place.parent
+    here.mkdir(exist_ok=True)
+
+    def checked_link(link: re.Match) -> str:
+        target = link[2].partition("#")[0]
+        if target.endswith(".csv"):
+            (here / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / target, here / target)
+        return link[0] if not target or (here / target).is_file() else link[1]
+
+    text = LINK.sub(checked_link, (ROOT / place).read_text(encoding="utf-8"))
+    (folder / place).write_text(text, encoding="utf-8")
 
 
 def _chapter_of(notebook: Path) -> dict:
@@ -123,38 +127,34 @@ def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
     its title.
     """
     cells = []
-    for cell in [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]:
+    for cell in notebook.cells:
         tags, mystnb = list(cell.metadata.get("tags", [])), {}
+        if INJECTED in tags:
+            continue
         for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():
             tags.append(FOLDED[tag][0])
             mystnb |= {"code_prompt_show": FOLDED[tag][1], "code_prompt_hide": "Fold it away"}
-        # without what programs read, and without the folders of this machine
         for output in cell.get("outputs", []):
+            _clean(output)
             if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
                 mystnb["image"] = {"alt": alt}
-            if "text" in output:
-                output.text = without_folders(output.text)
-            if "data" in output:
-                data = {
-                    kind: value
-                    for kind, value in output.data.items()
-                    if kind not in (ANSWER_TYPE, RECORD_TYPE)
-                }
-                texts = {
-                    kind: without_folders(value)
-                    for kind, value in data.items()
-                    if kind.startswith("text/")
-                }
-                output.data = data | texts
-        cells.append(
-            nbformat.from_dict(
-                {**cell, "metadata": {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})}
-            )
-        )
+        metadata = {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})
+        cells.append(nbformat.from_dict({**cell, "metadata": metadata}))
     title, _, rest = cells[0].source.partition("\n")
     cells[0].source = "\n".join([title, "", below, rest])
     language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=KERNEL | language)
+
+
+def _clean(output: NotebookNode) -> None:
+    """Take what programs read, and the folders of this machine, out of an output."""
+    if "text" in output:
+        output.text = without_folders(output.text)
+    for kind, value in dict(output.get("data", {})).items():
+        if kind in (ANSWER_TYPE, RECORD_TYPE):
+            del output.data[kind]
+        elif kind.startswith("text/"):
+            output.data[kind] = without_folders(value)
 
 
 def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:

@@ -82,27 +82,25 @@ def read_section(notebook: Path) -> Section:
         raise InputError(
             f"{notebook.name}: a cell without exercise metadata stands among its exercises"
         )
-    exercises = []
-    for name, group in itertools.groupby(
-        after, lambda cell: cell.metadata[EXERCISE].get("name", "")
-    ):
-        five = list(group)
-        kinds = tuple((cell.cell_type, *_tags(cell)) for cell in five)
-        if kinds != ORDER:
-            wanted = ", ".join(" ".join(kind) for kind in ORDER)
-            raise InputError(
-                f"{notebook.name}: exercise '{name}' has to have the cells {wanted}; it has {kinds}"
-            )
-        about, solution = five[0].metadata[EXERCISE], five[2].metadata[EXERCISE]
-        try:
-            wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
-            sources = (cell.source for cell in five)
-            exercises.append(Exercise(name, about["minutes"], about["difficulty"], *sources, wrong))
-        except KeyError as error:
-            raise InputError(
-                f"{notebook.name}: exercise '{name}' has no {error} in its metadata"
-            ) from error
+    groups = itertools.groupby(after, lambda cell: cell.metadata[EXERCISE].get("name", ""))
+    exercises = [_exercise(notebook, name, list(group)) for name, group in groups]
     return Section("\n".join(cell.source for cell in setup), tuple(exercises))
+
+
+def _exercise(notebook: Path, name: str, cells: list[nbformat.NotebookNode]) -> Exercise:
+    """Return one exercise from its five cells."""
+    where = f"{notebook.name}: exercise '{name}'"
+    kinds = tuple((cell.cell_type, *_tags(cell)) for cell in cells)
+    if kinds != ORDER:
+        wanted = ", ".join(" ".join(kind) for kind in ORDER)
+        raise InputError(f"{where} has to have the cells {wanted}; it has {kinds}")
+    about, solution = cells[0].metadata[EXERCISE], cells[2].metadata[EXERCISE]
+    sources = [cell.source for cell in cells]
+    try:
+        wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
+        return Exercise(name, about["minutes"], about["difficulty"], *sources, wrong)
+    except KeyError as error:
+        raise InputError(f"{where} has no {error} in its metadata") from error
 
 
 def _tags(cell: nbformat.NotebookNode) -> list[str]:

@@ -187,24 +187,14 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
 
     copies: the students' copies of exercises, by the name of the notebook that they belong to.
     """
-    start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "START.md").is_file():
         raise InputError(
             f"{folder} holds something else; name another folder: python -m lib.run course FOLDER"
         )
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(
-        ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", ".*")
-    )
-    # What notebooks read: the project's tables, scores of the small models, and results of earlier
-    # runs.
-    scored = (*EMBEDDED.scores.glob("*.parquet"), *EMBEDDED.logprobs.scores.glob("*.parquet"))
-    for path in {
-        *tables(),
-        *scored,
-        *EMBEDDED.claims.glob("*.csv"),
-        *(ROOT / "figures").rglob("*.csv"),
-    }:
+    no_caches = shutil.ignore_patterns("__pycache__", ".*")
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=no_caches)
+    for path in _what_notebooks_read():
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
@@ -213,16 +203,25 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
         nbformat.write(class_copy(notebook), folder / notebook.name)
     for name, copy in copies.items():
         nbformat.write(copy, folder / f"{name.partition('_')[0]}_exercises.ipynb")
-    if WORDS.models:
+    has_book, has_explorer = BOOK.is_dir(), bool(WORDS.models)
+    if has_explorer:
         explorer.write(WORDS, folder / "explorer.html")
-    if BOOK.is_dir():
+    if has_book:
         shutil.copytree(BOOK, folder / "book")
     for name, loads_models in (("requirements.txt", False), ("requirements-models.txt", True)):
         (folder / name).write_text("\n".join([*requirements(loads_models), ""]), encoding="utf-8")
-    for name, is_there in (("{book}", BOOK.is_dir()), ("{explorer}", bool(WORDS.models))):
+    start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
+    for name, is_there in (("{book}", has_book), ("{explorer}", has_explorer)):
         start = start.replace(name, "" if is_there else " (not in this copy)")
     (folder / "START.md").write_text(start, encoding="utf-8")
     shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
+
+
+def _what_notebooks_read() -> set[Path]:
+    """Return the project's tables, scores of the small models, and results of earlier runs."""
+    scored = [*EMBEDDED.scores.glob("*.parquet"), *EMBEDDED.logprobs.scores.glob("*.parquet")]
+    results = [*EMBEDDED.claims.glob("*.csv"), *(ROOT / "figures").rglob("*.csv")]
+    return {*tables(), *scored, *results}
 
 
 def requirements(loads_models: bool) -> list[str]:

@@ -72,38 +72,32 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     scores.refuse_differing(
         settings, f"score these tables of '{collection}' again, all in the same way"
     )
-    row_of: dict[str, int] = {}  # a text's row on the page
-    rows = {
-        name: [row_of.setdefault(text, len(row_of)) for text in table["text"]]
-        for name, table in tables.items()
-    }
-    texts, columns, arrays, prompts = list(row_of), [], {}, {}
+    texts = pd.concat([table["text"] for table in tables.values()]).drop_duplicates().tolist()
+    prompts, columns, arrays = {}, [], {}
     for model, table in tables.items():
-        asked = table.attrs.get("metadata", {}).get("prompts", {})
+        wordings = settings[model].get("prompts", {})
+        # of several ids with one text the first counts
+        rewards = table.drop_duplicates("text").set_index("text").reindex(texts)
         for prompt in scores.prompt_names(table):
-            prompts[prompt] = asked.get(prompt, prompt)
-            values = arrays[f"{model} {prompt}"] = np.full(len(texts), np.nan, dtype=np.float32)
-            # of several ids with one text the first stays
-            values[rows[model][::-1]] = table[prompt].to_numpy()[::-1]
-            columns.append({"array": f"{model} {prompt}", "model": model, "prompt": prompt})
+            prompts[prompt] = wordings.get(prompt, prompt)
+            name = f"{model} {prompt}"
+            columns.append({"array": name, "model": model, "prompt": prompt})
+            arrays[name] = rewards[prompt].to_numpy(dtype=np.float32)
+    shown = {row: visible(text) for row, text in enumerate(texts)}
+    colours = figures.model_colours(tables)
     description = {
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
         "prompts": prompts,
-        "models": [
-            {"name": name, "colour": colour}
-            for name, colour in figures.model_colours(tables).items()
-        ],
+        "models": [{"name": name, "colour": colour} for name, colour in colours.items()],
         "columns": columns,
         "texts": texts,
-        "shown": {row: shown for row, text in enumerate(texts) if (shown := visible(text)) != text},
+        "shown": {row: text for row, text in shown.items() if text != texts[row]},
         "offensive": [row for row, text in enumerate(texts) if display.is_offensive(text)],
     }
     folder = Path(__file__).parent
-    parts = {
-        path.name: Markup(path.read_text(encoding="utf-8"))
-        for path in [*folder.glob("*.css"), *folder.glob("*.js")]
-    }
+    paths = [*folder.glob("*.css"), *folder.glob("*.js")]
+    parts = {path.name: Markup(path.read_text(encoding="utf-8")) for path in paths}
     block = Markup(base64.b64encode(pack(description, arrays)).decode())
     return template("explorer", folder).render(
         title=f"What reward models value: {collection}", files=parts, block=block
