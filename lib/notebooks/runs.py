@@ -272,9 +272,10 @@ class Progress:
         """Write the index page as soon as a running notebook has an answer, if there is no page
         of this run yet.
         """
-        if waiting and not self.shown:
-            if any(highlights_of(each.job.executed).answer for each in running):
-                self.show(running)
+        if not waiting or self.shown:
+            return
+        if any(highlights_of(each.job.executed).answer for each in running):
+            self.show(running)
 
     def show(self, running: list[workers.Running]) -> None:
         """Write the index page of a run that goes on, and name it on the terminal the first
