@@ -130,26 +130,52 @@ def score(
     replies: a file with your own conversations, which are scored instead of the vocabulary; out:
     where their rewards go. options: of apps.opening.open_model.
     """
+    if replies is None:
+        _refuse({"out": out}, "only")
+        _score_vocabulary(name, prompts, collection, tokens, reply_mode, bos, reference, options)
+    else:
+        is_ids = reply_mode == "ids"
+        of_all = {"prompts": prompts, "collection": collection, "tokens": tokens}
+        _refuse(of_all | {"reply-mode": is_ids}, "not")
+        _score_replies(name, Path(replies), out, bos, reference, options)
+
+
+def _refuse(given: dict, how: str) -> None:
+    """Raise InputError for an option that is given, but not for replies, or only for them."""
+    if unused := [option for option, value in given.items() if value]:
+        raise InputError(f"'{unused[0]}' is {how} for replies of your own; leave {unused[0]} out")
+
+
+def _score_replies(
+    name: str, replies: Path, out: str | None, bos: str, reference: str | None, options: dict
+) -> None:
     from .io import shown_path
-    from .scoring import engine, reply_files
+    from .scoring import reply_files
+
+    opening = import_module(".apps.opening", __package__)
+    model = opening.open_model(name, reference, **options)
+    count, written = reply_files.score_file(model, replies, out, bos)
+    print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
+
+
+def _score_vocabulary(
+    name: str,
+    prompts: str | None,
+    collection: str | None,
+    tokens: int | None,
+    reply_mode: str,
+    bos: str,
+    reference: str | None,
+    options: dict,
+) -> None:
+    from .io import shown_path
+    from .scoring import engine
     from .show.terminal import score_lines
     from .tables import registry, scores
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
     opening = import_module(".apps.opening", __package__)
-    own, is_ids = replies is not None, reply_mode == "ids"
-    of_all = {"prompts": prompts, "collection": collection, "tokens": tokens, "reply-mode": is_ids}
-    changed = of_all if own else {"out": out}
-    if unused := [option for option, value in changed.items() if value]:
-        raise InputError(
-            f"'{unused[0]}' is {'not' if own else 'only'} for replies of your own; leave "
-            f"{unused[0]} out"
-        )
-    if own:
-        model = opening.open_model(name, reference, **options)
-        count, written = reply_files.score_file(model, Path(replies), out, bos)
-        return print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
     texts = read_prompts(prompts)
     models = opening.find(name, reference)
     if len(models) != 1:
@@ -159,17 +185,13 @@ def score(
         )
     [(nickname, load)] = models.items()
     study = registry.study_of(models, collection)
-    path = scores.path_of(
-        study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname
-    )
+    if tokens is not None:
+        study = Collection(f"{study}-sample-{tokens}")
+    path = scores.path_of(study, nickname)
     model = opening.open_model(load, reference, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
-    print(
-        *score_lines(Collection(path.parent.name), [nickname]),
-        f"The score table is {shown_path(path)}.",
-        sep="\n",
-    )
+    print(*score_lines(study, [nickname]), f"The score table is {shown_path(path)}.", sep="\n")
 
 
 COMMANDS = {
@@ -422,6 +444,31 @@ def _call_of(name: str, on: str | None) -> Callable:
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
+    given = vars(_parser().parse_args(arguments))
+    name, on = given.pop("command"), given.pop("on", None)
+    # as Ctrl-C: what was started ends too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if "MAKELEVEL" in os.environ:
+        threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
+    try:
+        wrong = _call_of(name, on)(**{"on": on} if on else {}, **given)
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    except Exception as error:
+        message = _message(error, name)
+        if message is None:
+            # a mistake of ours: told whole, but by way of the stream on which nothing acts
+            traceback.print_exc()
+            return 1
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        return 2
+    if COMMANDS[name].returns_code:
+        return int(wrong)
+    return int(isinstance(wrong, int) and wrong > 0)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "python -m lib.run", description="See what reward models value."
     )
@@ -430,33 +477,18 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         parsed = commands.add_parser(name, help=declared.help)
         for names, options in declared.arguments:
             parsed.add_argument(*names, **options)
-    given = vars(parser.parse_args(arguments))
-    name, on = given.pop("command"), given.pop("on", None)
-    # as Ctrl-C: what was started ends too
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if "MAKELEVEL" in os.environ:
-        threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
-    try:
-        wrong = _call_of(name, on)(**{"on": on} if on else {}, **given)
-        return (
-            int(wrong) if COMMANDS[name].returns_code else int(isinstance(wrong, int) and wrong > 0)
-        )
-    except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
-        return 130
-    except Exception as error:
-        line = io.describe_shortage(error, name)
-        if isinstance(error, ModuleNotFoundError) and not f"{error.name or 'lib'}.".startswith(
-            "lib."
-        ):
-            # As torch in the light installation.
-            line = f"{error.name} is not installed; run: {io.command_to_install()}"
-        if not line and not isinstance(error, InputError | OSError):
-            # a mistake of ours: told whole, but by way of the stream on which nothing acts
-            traceback.print_exc()
-            return 1
-        print(f"error: {io.as_typed(' '.join((line or str(error)).split()))}", file=sys.stderr)
-        return 2
+    return parser
+
+
+def _message(error: Exception, command: str) -> str | None:
+    """Return what to tell about an error that the reader can mend; None for all others."""
+    if shortage := io.describe_shortage(error, command):
+        return shortage
+    if isinstance(error, ModuleNotFoundError):  # as torch in the light installation
+        package = (error.name or "lib").partition(".")[0]
+        if package != "lib":
+            return f"{error.name} is not installed; run: {io.command_to_install()}"
+    return str(error) if isinstance(error, InputError | OSError) else None
 
 
 def _end_with_make(parent: int) -> None:
