@@ -361,54 +361,6 @@ class Visible:
         return getattr(self.stream, name)
 
 
-# of make too
-OPTIONS = (
-    "dtype",
-    "device",
-    "bos",
-    "closing",
-    "read-at",
-    "label",
-    "head",
-    "template",
-    "revision",
-    "tokenizer",
-    "reference",
-    "beta",
-    "base",
-    "stream",
-    "replies",
-    "prompts",
-    "collection",
-    "words",
-    "tokens",
-    "out",
-)
-_COMMAND = re.compile(r"(make [a-z]+ [^;,)]*|python -m [^;,)]*)")  # a whole command stays as it is
-
-
-def as_typed(message: str) -> str:
-    """Return a message with its options as the reader types them: NAME=value under make, --name
-    value elsewhere.
-    """
-    under_make = "MAKELEVEL" in os.environ
-
-    def typed(found: re.Match) -> str:
-        name, value = found[1].lower().replace("_", "-"), found[2]
-        if name not in OPTIONS:
-            return found[0]
-        name, joint = (name.upper().replace("-", "_"), "=") if under_make else (f"--{name}", " ")
-        return name + (joint + value if value else "")
-
-    pattern = r"--([a-z]+(?:-at)?) ([^\s;,]+)" if under_make else r"\b([A-Z]+(?:_AT)?)=([^\s;,]+)"
-    bare = r"(?<=leave )([a-z-]+)()(?= out)"
-    parts = _COMMAND.split(message)  # every second part is a command
-    return "".join(
-        part if i % 2 else re.sub(bare, typed, re.sub(pattern, typed, part))
-        for i, part in enumerate(parts)
-    )
-
-
 def visible(text: str, kept: str = LINES) -> str:
     """Return the text with controls but those in `kept`, marks of direction and surrogates as
     `⟨U+…⟩`.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from lib import InputError, run
-from lib.io import Visible, as_typed, visible
+from lib.io import Visible, visible
 from lib.notebooks import runs
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b1A\u202eevil\u2066\u200b\x08\x00\ud800\r"
@@ -84,36 +84,3 @@ def test_an_argument_that_is_refused_does_not_act_either(capsys):
     with pytest.raises(SystemExit):
         run.main(["reproduce", f"--{HOSTILE}"])
     assert not acting(capsys.readouterr().err)
-
-
-@pytest.mark.parametrize(
-    "message, by_make, by_hand",
-    [
-        ("say --read-at last", "say READ_AT=last", "say --read-at last"),
-        (
-            "run: make score MODEL=a TOKENS=5; or say LABEL=1",
-            "run: make score MODEL=a TOKENS=5; or say LABEL=1",
-            "run: make score MODEL=a TOKENS=5; or say --label 1",
-        ),
-        (
-            "name BASE=a, or leave read-at out; leave it out",
-            "name BASE=a, or leave READ_AT out; leave it out",
-            "name --base a, or leave --read-at out; leave it out",
-        ),
-        (
-            "set num_labels=1 and add_special_tokens=True",
-            "set num_labels=1 and add_special_tokens=True",
-            "set num_labels=1 and add_special_tokens=True",
-        ),
-        (
-            "run: python -m lib.run score a --bos double",
-            "run: python -m lib.run score a --bos double",
-            "run: python -m lib.run score a --bos double",
-        ),
-    ],
-)
-def test_options_are_named_as_the_reader_types_them(monkeypatch, message, by_make, by_hand):
-    monkeypatch.setenv("MAKELEVEL", "1")
-    assert as_typed(message) == by_make
-    monkeypatch.delenv("MAKELEVEL")
-    assert as_typed(message) == by_hand

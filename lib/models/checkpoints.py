@@ -21,7 +21,6 @@ from transformers import (
 )
 
 from .. import InputError
-from ..io import as_typed
 from .files import (
     READ,
     Files,
@@ -80,9 +79,9 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
         return dtype
     slower = (
         "float16 is computed in float32 on a cpu, which takes twice the memory; "
-        "DTYPE=bfloat16 takes half of that"
+        "--dtype bfloat16 takes half of that"
     )
-    tqdm.write(as_typed(f"{slower}, with rewards that repeat less exactly"))
+    tqdm.write(f"{slower}, with rewards that repeat less exactly")
     return "float32"
 
 

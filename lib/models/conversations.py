@@ -573,7 +573,7 @@ def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -
     if closing != "trim" and opened is not None and gated:
         raise InputError(
             "the chat template opens another turn after the reply, and the gate of this head would "
-            "read there; say CLOSING=trim, which ends the conversation with the reply"
+            "read there; say --closing trim, which ends the conversation with the reply"
         )
     return closing or "rendered"
 

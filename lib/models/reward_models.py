@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from .. import InputError
-from ..io import INVISIBLE, as_typed
+from ..io import INVISIBLE
 from ..tables import registry
 from ..tables.imports import read_text
 from . import checkpoints, conversations, tokenizers
@@ -127,12 +127,12 @@ class RewardModel:
         if self.read_at == "last_not_pad" and conversation.closing_ids[-1:] == (self.pad_token_id,):
             sentences.append(
                 "what closes a reply is the pad token, so rewards are read at the last token that "
-                "is not pad, as transformers does; READ_AT=last reads them at the closing token"
+                "is not pad, as transformers does; --read-at last reads them at the closing token"
             )
         if self.after_reply:
             sentences.append(
                 "its template opens another turn after the reply, and is scored as rendered; "
-                "CLOSING=trim ends where the reply's turn ends"
+                "--closing trim ends where the reply's turn ends"
             )
         return sentences
 
@@ -415,10 +415,8 @@ def _declared(name: str, folder: Path, config: PreTrainedConfig) -> str | None:
     if declared in (None, usual) or declared == "sdpa" and not checkpoints.soft_caps(config):
         return None
     tqdm.write(
-        as_typed(
-            f"{name}: its config.json declares attention {declared!r}, which counts here; "
-            f"ATTENTION={usual} is usual for this architecture"
-        )
+        f"{name}: its config.json declares attention {declared!r}, which counts here; "
+        f"--attention {usual} is usual for this architecture"
     )
     return "uncapped" if declared == "sdpa" else declared
 
@@ -459,8 +457,8 @@ def head_name_of(
         if architecture.endswith("ForCausalLM"):
             what = (
                 "a language model; if it is a judge or process reward model, name the tokens that "
-                "it answers with: HEAD=yes,no; if it was trained by DPO, name the model before: "
-                "REFERENCE=model; else score texts elsewhere (python -m lib.run export)"
+                "it answers with: --head yes,no; if it was trained by DPO, name the model before: "
+                "--reference model; else score texts elsewhere (python -m lib.run export)"
             )
         raise InputError(f"architecture {architecture} without a head of one reward is {what}")
     if expected and head_name not in (expected, "urm_helpfulness"):
@@ -524,7 +522,8 @@ def tokenizer_for(
     if not tokenizer.chat_template:
         raise InputError(
             f"{folder}: the tokenizer has no chat template; name a file with the one that the "
-            "reward model was trained with: TEMPLATE=file, or save it beside as chat_template.jinja"
+            "reward model was trained with: --template file, or save it beside as "
+            "chat_template.jinja"
         )
     opened = conversations.leave_out_opened_turn(tokenizer, judges=head_name == "next_token")
     if name := LAYOUTS[head_name].adds:

@@ -35,7 +35,7 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
         tqdm.write(
             f"{folder}: chat_template.jinja and tokenizer_config.json hold two chat templates; the "
             "first one counts, as in transformers 5; name the other one to score with it: "
-            "TEMPLATE=file"
+            "--template file"
         )
     if change:
         tqdm.write(f"{folder}: {change.line}")

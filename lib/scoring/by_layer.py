@@ -54,7 +54,7 @@ class LayerByLayer(Scorer):
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         raise InputError(
             f"{self.model.nickname} is read layer by layer, once for all replies; load with "
-            "STREAM=0"
+            "--stream 0"
         )
 
     def _for_head(self, states: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def layers_of(model: RewardModel) -> Layers:
     if model.layers is None:
         raise InputError(
             f"the layers of {model.nickname} are not read one by one; load its checkpoint with "
-            "STREAM=1"
+            "--stream 1"
         )
     return model.layers
 
@@ -206,7 +206,7 @@ def _for_layers(model: RewardModel, block: Block) -> Block:
         raise InputError(
             f"{model.nickname} looks back over fewer tokens than a conversation about "
             f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; "
-            "shorten the prompt, or load the model with STREAM=0"
+            "shorten the prompt, or load the model with --stream 0"
         )
     if can_share_prefix(model, block.longest):
         return replace(block)

@@ -100,7 +100,7 @@ def score_file(
     if target.exists() and target.samefile(file):
         raise InputError(
             f"{target} holds the replies and would be overwritten; name another file: "
-            "OUT=rewards.csv"
+            "--out rewards.csv"
         )
     _report_control_tokens(model, file, given["reply"])
     with replacing(target) as part:
@@ -123,7 +123,7 @@ def _target(model: RewardModel, file: Path, out: str | None) -> Path:
     if is_other or target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(
             f"{target} is no .csv or .parquet file; name a file that ends in one of them: "
-            "OUT=rewards.csv"
+            "--out rewards.csv"
         )
     return target
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from .. import InputError
-from ..io import as_typed, is_of_memory
+from ..io import is_of_memory
 from ..models import checkpoints, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread, release
@@ -104,7 +104,7 @@ class Scorer:
                 f"every conversation is read whole, which is exact but reads {times:.1f} times "
                 "as many tokens"
             )
-            tqdm.write(as_typed(f"{self.model.nickname}: {line}: {self.reason}"), file=sys.stderr)
+            tqdm.write(f"{self.model.nickname}: {line}: {self.reason}", file=sys.stderr)
 
     @classmethod
     def each_block(
@@ -427,8 +427,8 @@ def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) ->
         ids = list(block.inputs.reply_ids[number])
         # In float32 the weights themselves are the likely cause, not their dtype.
         wider = {
-            "float16": "DTYPE=bfloat16 or DTYPE=float32",
-            "bfloat16": "DTYPE=float32",
+            "float16": "--dtype bfloat16 or --dtype float32",
+            "bfloat16": "--dtype float32",
             "the server's dtype": "float32 on the server",
         }.get(model.dtype)
         damaged = (
@@ -447,4 +447,4 @@ def report_readings(model: RewardModel, inputs: Inputs, bar: tqdm) -> None:
     shown.
     """
     for line in () if bar.disable else model.readings(inputs.conversation):
-        tqdm.write(as_typed(f"{model.nickname}: {line}"))
+        tqdm.write(f"{model.nickname}: {line}")

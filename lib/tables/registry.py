@@ -123,7 +123,7 @@ def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
     if collection.is_embedded and foreign:
         held = f"models with planted values, and {foreign[0]} is none of those that ship"
     if held:
-        raise InputError(f"'{collection}' holds {held}; choose another: COLLECTION={OWN}")
+        raise InputError(f"'{collection}' holds {held}; choose another: --collection {OWN}")
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:

@@ -342,10 +342,10 @@ def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tm
     as_transformers = checked(folder)
     row = row_of(as_transformers, "reward read at")
     assert row.status == "note" and "a program that read at the last token" in row.found
-    assert row.remedy == "say READ_AT=last here"
+    assert row.remedy == "say --read-at last here"
     assert row_of(as_transformers, "own class").status == "ok"
     at_closing = checked(folder, read_at="last")
-    assert row_of(at_closing, "reward read at").remedy == "say READ_AT=last_not_pad here"
+    assert row_of(at_closing, "reward read at").remedy == "say --read-at last_not_pad here"
     own = row_of(at_closing, "own class")
     assert own.status == "note" and own.numbers["largest difference"] > 0.1
 

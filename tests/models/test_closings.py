@@ -141,7 +141,7 @@ def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
 
 def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint):
     folder = checkpoint("armorm", template="extra_header")
-    with pytest.raises(InputError, match="say CLOSING=trim"):
+    with pytest.raises(InputError, match="say --closing trim"):
         load(folder, device="cpu")
     plain = checkpoint("armorm", template="llama3")
     trimmed = load(folder, device="cpu", closing="trim")

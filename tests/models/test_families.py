@@ -408,7 +408,7 @@ SHAPES = {
     ),
     "PairRM": other_class("DebertaV2PairRM"),
     "SteamSHP": other_class("T5ForConditionalGeneration"),
-    "DPO policies": refused(LANGUAGE_MODEL, "REFERENCE=", "HEAD=yes,no"),
+    "DPO policies": refused(LANGUAGE_MODEL, "--reference ", "--head yes,no"),
 }
 
 
@@ -421,12 +421,12 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
     if expected is None:
         words = options["words"]
         line = refusal(lambda folder: made, folder, *words)
-        kinds = {BY_FILE: "by file", "REFERENCE=": "with REFERENCE="}
+        kinds = {BY_FILE: "by file", "--reference ": "with REFERENCE="}
         return next(
             (kind for word, kind in kinds.items() if word in words), "refused"
         ), line.replace(str(folder), "it")
     if "head" in options:  # told by the line that refuses it without
-        refusal(lambda folder: made, folder, "HEAD=yes,no", template=options.get("template"))
+        refusal(lambda folder: made, folder, "--head yes,no", template=options.get("template"))
     model = open_model(made, device="cpu", **options | {"dtype": "float32"})
     scored = engine.score_replies(model, PROMPT, REPLIES)
     np.testing.assert_allclose(scored, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
@@ -475,7 +475,7 @@ def test_a_policy_and_the_model_before_it_have_implicit_rewards_as_the_line_says
         )
         for seed, name in enumerate(("policy", "before"))
     )
-    refusal(lambda folder: policy, policy, "REFERENCE=model")
+    refusal(lambda folder: policy, policy, "--reference model")
     model = open_model(str(policy), str(before), device="cpu")
     assert np.ptp(engine.score_replies(model, PROMPT, REPLIES)) > 1e-3
 
@@ -617,7 +617,7 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
         patch.setattr(io, "versions", lambda: {"torch": "0.1"})
         assert plain.open_files(str(tmp_path / "adapter"), "").folder != merged
     elsewhere = base.rename(tmp_path / "elsewhere")
-    refusal_of(lambda: rewards(tmp_path / "adapter"), f"adapter of {base}", "BASE=")
+    refusal_of(lambda: rewards(tmp_path / "adapter"), f"adapter of {base}", "--base ")
     np.testing.assert_allclose(
         rewards(tmp_path / "adapter", base=elsewhere), expected, rtol=0, atol=1e-4
     )
@@ -682,7 +682,7 @@ NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the 
     "a field of a newer peft": ({}, of_config(new_scale=3), "not know its new_scale"),
     "another kind": ({}, of_config(peft_type="IA3"), "peft_type 'IA3'"),
     "no rank": ({}, of_config(r=None), "does not merge"),
-    "no base": ({}, of_config(base_model_name_or_path=None), "BASE="),
+    "no base": ({}, of_config(base_model_name_or_path=None), "--base "),
     "no object": (
         {},
         lambda folder: (folder / "adapter_config.json").write_text("[]"),

@@ -533,7 +533,7 @@ def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind)
     folder = tiny.save_other(
         tmp_path, config, family=family, template="llama3" if family == "llama" else None
     )
-    refused(folder, "2 outputs", "LABEL=1")
+    refused(folder, "2 outputs", "--label 1")
     refused(folder, "label 2 is none of the head's 2 outputs", label=2)
     first, second = (load(folder, device="cpu", label=label) for label in (0, 1))
     assert (

@@ -212,7 +212,7 @@ def test_an_lm_head_of_one_or_two_rows_is_a_reward_head(folder, rows):
     options = {} if rows == 1 else {"label": 1}
     assert rewards(folder, **options).tolist() == expected.tolist()
     if rows == 2:
-        refusal_of(lambda: rewards(folder), "2 outputs", "LABEL=")
+        refusal_of(lambda: rewards(folder), "2 outputs", "--label ")
 
 
 @pytest.mark.parametrize("nested", [None, "model_state_dict"])

@@ -1,4 +1,4 @@
-"""Heads that read tokens' logits, HEAD=yes,no, against the language model's own class."""
+"""Heads that read tokens' logits, --head yes,no, against the language model's own class."""
 
 import json
 
@@ -113,7 +113,7 @@ def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders
 )
 def test_names_that_are_not_one_token_each_are_refused(folders, head):
     refusal_of(
-        lambda: load(folders["untied"], device="cpu", head=head), f"head '{head}'", "HEAD=yes,no"
+        lambda: load(folders["untied"], device="cpu", head=head), f"head '{head}'", "--head yes,no"
     )
 
 
@@ -128,7 +128,7 @@ def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
         == "next_token"
         != load(own, device="cpu").head_name
     )
-    refusal_of(lambda: load(own, device="cpu", head="+,-", label=1), "label 1", "HEAD=+,-")
+    refusal_of(lambda: load(own, device="cpu", head="+,-", label=1), "label 1", "--head +,-")
     config = json.loads((own / "config.json").read_text())
     (own / "config.json").write_text(json.dumps(config | {"logits_scaling": 8.0}))
     refusal_of(lambda: load(own, device="cpu", head="+,-"), "logits_scaling", "leave head out")

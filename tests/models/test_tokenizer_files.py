@@ -148,7 +148,7 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
 ):
     family, named, parts, text = TWELVE[name]
     folder = save(tmp_path, family, named, **parts)
-    tokenizer = tokenizers.tokenizer_of(folder)  # without config.json, as TOKENIZER= gives it
+    tokenizer = tokenizers.tokenizer_of(folder)  # without config.json, as --tokenizer gives it
     said = "".join(capsys.readouterr())
     file = Tokenizer.from_file(str(folder / "tokenizer.json"))
     for each in (*tokenizers.STAGES, *filter(None, [text])):

@@ -360,7 +360,7 @@ def test_other_models_do_not_go_into_the_embedded_collection(tmp_path):
     for foreign in (str(namesake), "somebody/A-Gem-96", "R-Gem-2B"):
         assert study_of(find_models([foreign])) == OWN
         with pytest.raises(
-            InputError, match="'embedded' holds models with planted values, and .*COLLECTION=mine"
+            InputError, match="'embedded' holds models with planted values, and .*--collection mine"
         ):
             study_of(find_models([foreign, "A-Lla-64"]), "embedded")
     ships = {"A-Gem-96": str(ROOT / "data" / "models" / "A-Gem-96")}

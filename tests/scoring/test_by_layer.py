@@ -53,7 +53,7 @@ def test_every_layer_is_read_as_the_last_one_is(tmp_path, kind):
     assert len(rewards) == len(held.backbone.layers) > 1 and np.ptp(expected, axis=0).max() > 0.1
     np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()))
     np.testing.assert_array_equal(rewards[-1], engine.score_replies(streamed, PROMPT, REPLIES))
-    with pytest.raises(InputError, match="with STREAM=1"):
+    with pytest.raises(InputError, match="with --stream 1"):
         rewards_by_layer(held, PROMPT, REPLIES)
 
 

@@ -377,7 +377,7 @@ def test_models_that_cannot_read_earlier_turns_say_so(tmp_path, kind, earlier, w
         reply_files.score_file(model, tmp_path / "mine.jsonl")
     write(tmp_path / "mine.jsonl", [{"messages": turns("love")}])
     assert reply_files.score_file(model, tmp_path / "mine.jsonl")[0] == 1
-    with pytest.raises(InputError, match="OUT="):
+    with pytest.raises(InputError, match="--out "):
         reply_files.score_file(model, tmp_path / "mine.jsonl", "rewards.xlsx")
 
 

@@ -232,7 +232,7 @@ def test_a_foreign_model_joins_neither_planted_nor_published_ones(
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     model = dataclasses.replace(loaded(checkpoint("linear_llama")), nickname="A-Gem-96")
     path = scores.path_of(Collection(study), "A-Gem-96")
-    with pytest.raises(InputError, match=f"'{study}' holds .*; choose another: COLLECTION=mine"):
+    with pytest.raises(InputError, match=f"'{study}' holds .*; choose another: --collection mine"):
         engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
     assert not path.parent.exists()
     engine.score_vocabulary(
@@ -300,7 +300,7 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(
     monkeypatch.setattr(stages.Scorer, "of_pieces", poisoned)
     for dtype, remedy in {
         "float32": "may be damaged, since it is computed in float32",
-        "float16": "DTYPE=bfloat16 or",
+        "float16": "--dtype bfloat16 or",
     }.items():
         with pytest.raises(
             InputError, match=rf"greatest thing ever\?' is {value} .its token ids: 77.; .*{remedy}"

@@ -285,14 +285,14 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
         stream=True,
     )
     with pytest.raises(
-        InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*STREAM=0"
+        InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*--stream 0"
     ):
         engine.score_replies(window, PROMPT, ["love"])
     model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
     scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
         with pytest.raises(
-            InputError, match="is read layer by layer, once for all replies; load with STREAM=0"
+            InputError, match="is read layer by layer, once for all replies; load with --stream 0"
         ):
             work()
 

@@ -341,7 +341,7 @@ class Feeds:
             (name for name, number in self.by_option.items() if self.own and number == count), None
         )
         remedy = f"let it feed {self.count} there" + (
-            f", or say BOS={option} here" if option else ""
+            f", or say --bos {option} here" if option else ""
         )
         # apply_chat_template(tokenize=True) gives the template's; the rendered text, tokenised,
         # also the tokenizer's
@@ -376,7 +376,7 @@ class Feeds:
                 ends.append(
                     (
                         Cause(
-                            f"{verb} {turn}", f"say CLOSING={option} here, or {close}", "template"
+                            f"{verb} {turn}", f"say --closing {option} here, or {close}", "template"
                         ),
                         end,
                     )

@@ -109,7 +109,7 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
         return open_reader(name, 0, given)
     if model.layers is not None:
         raise InputError(
-            f"{name} exceeds the memory in {model.dtype}; say DTYPE=bfloat16, or use a larger "
+            f"{name} exceeds the memory in {model.dtype}; say --dtype bfloat16, or use a larger "
             "device"
         )
     if model.is_served:
@@ -205,14 +205,14 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
     row = "reward read at"
     where = [
         (Cause("", ""), usual),
-        (Cause("read at the last token", "say READ_AT=last here", row), last),
+        (Cause("read at the last token", "say --read-at last here", row), last),
     ]
     for pad, at in not_pad.items():
         token, is_configured = (
             show_token(model.tokenizer.decode([pad]), 30),
             pad == model.pad_token_id,
         )
-        remedy, shown_in = ("say READ_AT=last_not_pad here", row) if is_configured else (same, "")
+        remedy, shown_in = ("say --read-at last_not_pad here", row) if is_configured else (same, "")
         where.append((Cause(f"read at the last token that is not {token}", remedy, shown_in), at))
         first = [
             int((each == pad).argmax()) - 1 if (each == pad).any() else len(each) - 1
@@ -325,7 +325,9 @@ def _of_labels(rewards: Array, label: int) -> Iterator[Number]:
         yield Number(f"took the logarithm of the {which}", np.log(share + 1e-300))
         if i != label:
             yield Number(
-                f"took label {i}", other, remedy=f"say LABEL={i} here, or take label {label} there"
+                f"took label {i}",
+                other,
+                remedy=f"say --label {i} here, or take label {label} there",
             )
             yield Number(f"took label {label} minus label {i}", raw - other, 2.0)
             yield Number(f"took label {i} minus label {label}", other - raw, 2.0)

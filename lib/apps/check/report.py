@@ -9,7 +9,6 @@ from functools import partial
 from transformers import PreTrainedTokenizerBase
 
 from ... import InputError
-from ...io import as_typed
 from ...show.display import show_token
 
 STATUSES = ("ok", "note", "wrong")
@@ -51,7 +50,7 @@ class Report:
         """
         lines = [f"{self.name}, revision {self.revision}", ""]
         for row in self.rows:
-            text = as_typed(row.found + (f" -> {row.remedy}" if row.remedy else ""))
+            text = row.found + (f" -> {row.remedy}" if row.remedy else "")
             lines += textwrap.wrap(
                 text,
                 WIDTH,

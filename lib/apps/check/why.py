@@ -22,7 +22,6 @@ from numpy.linalg import norm
 from scipy.stats import ks_2samp
 
 from ... import InputError
-from ...io import as_typed
 from ...models import checkpoints, reward_models
 from ...scoring.reply_files import read_replies
 from ...show.display import show_token
@@ -95,7 +94,7 @@ class Answer:
             )
         also = f" The same numbers come from: {'; '.join(self.same[:3])}." if self.same else ""
         remedies = "; ".join(dict.fromkeys(cause.remedy for cause in self.causes))
-        return as_typed(f"I{named}. -> {remedies}.{also}")
+        return f"I{named}. -> {remedies}.{also}"
 
     def as_json(self) -> str:
         """Return the answer as JSON."""
@@ -419,7 +418,7 @@ def explain(
             size = ", or with errors of its size" * (precision != printed)
             cause = Cause(
                 f"computed in {precision}{size}",
-                f"compute in float32 there, or say DTYPE={precision} here",
+                f"compute in float32 there, or say --dtype {precision} here",
             )
             fits = [fit._replace(causes=(*fit.causes, cause)) for fit in fits]
     return _answer(

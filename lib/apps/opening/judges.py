@@ -54,7 +54,7 @@ def _ids_of(checkpoint: Checkpoint, tokens: str) -> list[int]:
     if None in ids or len(set(ids)) != len(ids) or len(ids) > 2 or len(begins_blank) > 1:
         raise InputError(
             f"head '{tokens}' does not name one or two tokens of {checkpoint.folder}; write "
-            "HEAD=yes,no with words that are one token each, a blank before both or before none, "
+            "--head yes,no with words that are one token each, a blank before both or before none, "
             "or leave head out"
         )
     return [token_id for token_id in ids if token_id is not None]

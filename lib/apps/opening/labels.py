@@ -28,7 +28,7 @@ def row_of(outputs: int, label: int | None, what: str, config: PreTrainedConfig)
     if outputs != 1 and label is None:
         raise InputError(
             f"the head has {outputs} outputs ({what}), and a reward model has one; say which one "
-            f"is the reward: LABEL=0 to LABEL={outputs - 1}"
+            f"is the reward: --label 0 to --label {outputs - 1}"
         )
     if label is None:
         return slice(None)

@@ -65,7 +65,7 @@ def _open_files(name: str, options: Options) -> RewardModel:
 def _open_judge(name: str, options: Options, files: Files, tokens: str) -> RewardModel:
     checkpoint = reward_models.open_checkpoint(name, options, files, "next_token")
     head = judges.token_head(checkpoint, tokens)
-    labels.row_of(1, options.label, f"HEAD={tokens}", checkpoint.config)  # refuses a label
+    labels.row_of(1, options.label, f"--head {tokens}", checkpoint.config)  # refuses a label
     model = memory.load(checkpoint, head, options)
     return replace(model, revision=f"{model.revision} head {tokens}")
 
@@ -88,8 +88,8 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     if unused:
         which = "not for" if reference else "only for"
         raise InputError(
-            f"'{min(unused).replace('_', '-')}' is {which} implicit rewards, which REFERENCE=model "
-            "asks for"
+            f"'{min(unused).replace('_', '-')}' is {which} implicit rewards, which "
+            "--reference model asks for"
         )
     return given
 

@@ -60,7 +60,7 @@ def _base_of(folder: Path, given: str | Path | None) -> Files:
         why = str(error).partition(";")[0]
         raise InputError(
             f"{folder} is an adapter of {name}, which does not open ({why}); name its base: "
-            "BASE=<folder or hub id>"
+            "--base <folder or hub id>"
         ) from error
 
 

@@ -2,7 +2,7 @@
 come back.
 
 Tokenizer and chat template are read here, from the folder or hub id that the server names, or from
-TOKENIZER=.
+the one that --tokenizer names.
 """
 
 import hashlib
@@ -193,7 +193,7 @@ class Server:
         except InputError as error:
             raise InputError(
                 f"the tokenizer of {place}, which {self.url} serves, is not found here ({error}); "
-                "name a folder with it and its chat template: TOKENIZER=<folder>"
+                "name a folder with it and its chat template: --tokenizer <folder>"
             ) from error
 
     @property
@@ -274,7 +274,7 @@ class Server:
                 raise InputError(
                     f"{self.url} cuts {text[-60:]!r} into other tokens than "
                     f"{tokenizer.name_or_path}; name the folder with the tokenizer of the model "
-                    "that it serves: TOKENIZER=<folder>"
+                    "that it serves: --tokenizer <folder>"
                 )
             turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": reply}]
             how = {
@@ -289,7 +289,7 @@ class Server:
             ):
                 raise InputError(
                     f"{self.url} renders chats by another template than {tokenizer.name_or_path}; "
-                    "name the one that the model was trained with: TEMPLATE=<file>"
+                    "name the one that the model was trained with: --template <file>"
                 )
 
     def _tokens(self, **given: Any) -> list[int]:
