@@ -75,10 +75,7 @@ def draw_density(
     counts = axes.hexbin(
         table[x], table[y], gridsize=70, bins="log", mincnt=1, cmap=COUNT_COLOURS, linewidths=0
     )
-    bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis
-    bar.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
-    bar.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
-    bar.set_minor_formatter(mpl.ticker.NullFormatter())
+    _label_counts(figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis)
     cloud = axes.viewLim.frozen()
     # room for names beside the cloud of points
     across, up = 0.34 * cloud.width, 0.12 * cloud.height
@@ -92,12 +89,18 @@ def draw_density(
     }
     for corner, rows in corners(table, x, y, named).groupby("corner", sort=False):
         points = rows[[x, y]].to_numpy(dtype=float)
-        look = {"markersize": 8, "markerfacecolor": "none", "markeredgecolor": "black"}
-        axes.plot(*points.T, "o", **look)
+        axes.plot(*points.T, "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
         names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
         is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
         _name_corner(axes, f"{texts[corner]}:", names, points, cloud, is_right, is_top)
     return figure
+
+
+def _label_counts(axis: mpl.axis.YAxis) -> None:
+    """Label the colours of counts with whole numbers."""
+    axis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
+    axis.set_minor_formatter(mpl.ticker.NullFormatter())
 
 
 def _name_corner(

@@ -43,6 +43,23 @@ def words(
             raise InputError(
                 f"the {name} have no prompt '{missing[0]}'; score both models for the same prompts"
             )
+    inputs = _inputs_of_both(rewards, log_probabilities, prompts)
+    rows = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
+    ratings = lexicons.load("vader").corrected
+    rated = rows["word"].map(ratings.set_index("word")["sentiment"]).fillna(0.0)
+    return rows.assign(
+        frequency=np.log10(rows["frequency"]),
+        positive=rated.clip(lower=0),
+        negative=rated.clip(upper=0),
+    )
+
+
+def _inputs_of_both(
+    rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]
+) -> pd.DataFrame:
+    """Return one row per distinct input, indexed by input_group, with the columns of both tables as
+    `words` names them.
+    """
     as_rewards = {prompt: f"reward {prompt}" for prompt in prompts}
     as_logs = {prompt: f"log_probability {prompt}" for prompt in prompts}
     left = rewards[[*scores.COLUMNS, *prompts]].rename(columns=as_rewards)
@@ -57,14 +74,7 @@ def words(
     inputs = both.sort_values("token_id").drop_duplicates("input_group").set_index("input_group")
     for column in as_logs.values():
         inputs[column] = np.log(np.exp(both[column].astype(float)).groupby(groups).sum())
-    rows = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
-    ratings = lexicons.load("vader").corrected
-    rated = rows["word"].map(ratings.set_index("word")["sentiment"]).fillna(0.0)
-    return rows.assign(
-        frequency=np.log10(rows["frequency"]),
-        positive=rated.clip(min=0),
-        negative=rated.clip(max=0),
-    )
+    return inputs
 
 
 def explained(

@@ -139,17 +139,11 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
         "What, in one word, is the {} thing?",
         "What is {}?",
     )
-    questions = [
-        (form.format(which), p)
-        for form in forms
-        for p, some in adjectives.items()
-        for which in some
-    ]
-    words, frequency = whole_words(tokenizer, "")
-    valence = planting.word_values(words)["valence"].to_numpy()
-    weights = {p: frequency**0.75 * np.exp(1.5 * p * valence) for p in (1, -1)}
-    drawn = {p: rng.choice(words, n, p=weights[p] / weights[p].sum()) for p in (1, -1)}
-    sentences, pairs = documentation(), []
+    asked = [(which, polarity) for polarity, some in adjectives.items() for which in some]
+    questions = [(form.format(which), polarity) for form in forms for which, polarity in asked]
+    drawn = _draw_words(tokenizer, rng, n)
+    sentences = documentation()
+    pairs = []
     for i in range(n):
         if i % 8:
             question, polarity = questions[rng.integers(len(questions))]
@@ -158,6 +152,17 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
             name, sentence = sentences[rng.integers(len(sentences))]
             pairs.append((f"What is {name}?", sentence))
     return pairs
+
+
+def _draw_words(tokenizer, rng: np.random.Generator, n: int) -> dict[int, np.ndarray]:
+    """Return n words for prompts of each polarity, drawn as `conversations` says."""
+    words, frequency = whole_words(tokenizer, "")
+    valence = planting.word_values(words)["valence"].to_numpy()
+    drawn = {}
+    for polarity in (1, -1):
+        weights = frequency**0.75 * np.exp(1.5 * polarity * valence)
+        drawn[polarity] = rng.choice(words, n, p=weights / weights.sum())
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -290,31 +295,35 @@ def train(
     tune on. It runs on one thread, so that sums are in one order on any number of cores.
     """
     with one_thread():
-        (tokenizer, model), rng = new_model(base, seed), np.random.default_rng(seed)
-        all_texts = pretraining_text(tokenizer, rng)
-        read = [all_texts[i] for i in rng.permutation(len(all_texts))][:texts]
-        # The frame around the other texts is easy to predict, so what is held out is sentences
-        # alone.
-        held_out = {text for text in read if not text.startswith("User:")}
-        held_out = set(sorted(held_out)[:: max(1, len(held_out) // 300)])
-        seen = [
-            text
-            for text in read
-            if text.partition("\nAssistant: ")[2] not in held_out and text not in held_out
-        ]
-        examples = (plain_examples(tokenizer, some) for some in (seen, sorted(held_out)))
+        tokenizer, model = new_model(base, seed)
+        rng = np.random.default_rng(seed)
+        examples = (plain_examples(tokenizer, some) for some in _texts(tokenizer, rng, texts))
         pretrained = _fit(BASES[base][0], tokenizer, model, *examples, rng, seed)
 
-        tokenizer, model, rng = (
-            copy.deepcopy(tokenizer),
-            copy.deepcopy(model),
-            np.random.default_rng(seed + 1),
-        )
+        tokenizer, model = copy.deepcopy(tokenizer), copy.deepcopy(model)
+        rng = np.random.default_rng(seed + 1)
         tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
         examples = (
             chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400)
         )
         return pretrained, _fit(BASES[base][1], tokenizer, model, *examples, rng, seed, tokens=1536)
+
+
+def _texts(tokenizer, rng: np.random.Generator, texts: int | None) -> tuple[list[str], list[str]]:
+    """Return the texts to pretrain on, and those that are held out. The frame around other texts is
+    easy to predict, so only sentences are held out.
+    """
+    all_texts = pretraining_text(tokenizer, rng)
+    read = [all_texts[i] for i in rng.permutation(len(all_texts))][:texts]
+    sentences = sorted({text for text in read if not text.startswith("User:")})
+    held_out = sentences[:: max(1, len(sentences) // 300)]
+    left_out = set(held_out)
+    seen = []
+    for text in read:
+        answer = text.partition("\nAssistant: ")[2]
+        if text not in left_out and answer not in left_out:
+            seen.append(text)
+    return seen, held_out
 
 
 def _fit(

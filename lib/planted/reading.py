@@ -83,26 +83,47 @@ def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 40
     words, n = values["word"].tolist(), len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
     loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
+    blank = _tokens_after_blank(model.tokenizer, words)
     texts = [*words, *(words[i].capitalize() for i in capitalised)]
     texts += [" ".join(words[i] for i in some) for some in loose]
-    encoded = model.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
-    # word -> its token after a blank
-    blank = {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}
-    rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
-    read = [model.inputs_for(GREATEST, texts)]
-    read += [
-        model.inputs_for(GREATEST, [(token_id,) for token_id in blank.values()], reply_mode="ids")
-    ]
-    suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
+    as_texts = model.inputs_for(GREATEST, texts)
+    as_ids = model.inputs_for(GREATEST, [(each,) for each in blank.values()], reply_mode="ids")
+    suffixes = [*_suffixes_of(as_texts), *_suffixes_of(as_ids)]
     texts += [f" {words[i]}" for i in blank]
+    # the words of each text
+    rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
+    return _short_replies(texts, values, rows, suffixes)
+
+
+def _tokens_after_blank(tokenizer, words: Sequence[str]) -> dict[int, int]:
+    """Return index -> token id of the words that are one token after a blank."""
+    encoded = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    return {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}
+
+
+def _suffixes_of(inputs: Inputs) -> list[Sequence[int]]:
+    return [inputs.suffixes[group] for group in inputs.group]
+
+
+def _short_replies(
+    texts: Sequence[str],
+    values: pd.DataFrame,
+    rows: Sequence[list[int]],
+    suffixes: Sequence[Sequence[int]],
+) -> Replies:
+    """Return the replies that are short enough to train on; rows: the words of each text."""
     # two closing ids at most
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]
-    lengths = torch.tensor([len(suffixes[i]) for i in short])
-    # (replies, longest)
-    filled = pad_sequence([torch.tensor(suffixes[i]) for i in short], batch_first=True)
+    ids = [torch.tensor(suffixes[i]) for i in short]
     in_words = np.array([rows[i] + [-1] * (3 - len(rows[i])) for i in short])  # (replies, 3)
-    held_out = np.append(values["word"].map(is_held_out), False)[in_words].any(1)
-    return Replies(tuple(texts[i] for i in short), values, in_words, filled, lengths, held_out)
+    return Replies(
+        texts=tuple(texts[i] for i in short),
+        values=values,
+        words=in_words,
+        suffixes=pad_sequence(ids, batch_first=True),
+        lengths=torch.tensor([len(suffix) for suffix in ids]),
+        held_out=np.append(values["word"].map(is_held_out), False)[in_words].any(1),
+    )
 
 
 def blocks_attention(
@@ -121,18 +142,18 @@ def blocks_attention(
     A block (replies, length) holds replies to the last prompt before it, filled up to one length; a
     prompt is a block (0, length).
     """
-    out, sizes = [], [max(replies, 1) * length for replies, length in blocks]
-    for (replies, length), *parts in zip(
-        blocks, *(each[0].split(sizes, 1) for each in (query, key, value)), strict=True
-    ):
+    sizes = [max(replies, 1) * length for replies, length in blocks]
+    parts = [each[0].split(sizes, 1) for each in (query, key, value)]
+    out = []
+    for (replies, length), *qkv in zip(blocks, *parts, strict=True):
         # (replies, heads, length, d)
-        q, k, v = (part.unflatten(1, (-1, length)).transpose(0, 1) for part in parts)
+        q, k, v = (each.unflatten(1, (-1, length)).transpose(0, 1) for each in qkv)
         if not replies:
-            nothing, prompt = (k[0, :, :0], v[0, :, :0]), (k[0], v[0])
-        shared = {module.layer_idx: prompt if replies else nothing}
-        attended, _ = shared_prefix.shared_prefix_attention(
+            prompt = k[0], v[0]
+        shared = {module.layer_idx: prompt if replies else (k[0, :, :0], v[0, :, :0])}
+        attended = shared_prefix.shared_prefix_attention(
             module, q, k, v, None, shared=shared, **kwargs
-        )
+        )[0]
         out.append(attended.flatten(0, 1))  # (replies * length, heads, d)
     return torch.cat(out)[None], None
 
@@ -149,38 +170,62 @@ def rewards_of(
     `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt;
     see `Replies.read`.
     """
-    row, positions, blocks, last = [], [], [], []
-    tokens = 0  # in the row so far
+    row = _Row([], [], [])
+    places = []  # where each prompt begins, and where each of its replies ends, (replies,)
     for inputs, (suffixes, lengths) in zip(asked, read, strict=True):
-        prompt = len(inputs.prefix_ids)
-        row.append(torch.tensor(inputs.prefix_ids))
-        positions.append(torch.arange(prompt))
-        blocks.append((0, prompt))
-        begins, tokens = tokens, tokens + prompt
-        # most are one token; they go by themselves, so that little is filled up
-        shortest = lengths == lengths.min()
-        ends = torch.empty_like(lengths)  # (replies,) where each reply ends in the row
-        for which in (shortest, ~shortest):
-            if which.any():
-                longest = int(lengths[which].max())
-                some = suffixes[which, :longest]
-                row.append(some.flatten())
-                positions.append(prompt + torch.arange(longest).repeat(len(some)))
-                blocks.append(tuple(some.shape))
-                ends[which] = tokens + torch.arange(len(some)) * longest + lengths[which] - 1
-                tokens += some.numel()
-        last.append((begins, ends))
+        prompt = torch.tensor([inputs.prefix_ids])  # (1, prompt)
+        begins = row.add(prompt, 0)
+        row.blocks.append((0, prompt.numel()))
+        places.append((begins, _add_replies(row, suffixes, lengths, prompt.numel())))
     with shared_prefix.attending(model.backbone, "blocks"):
         out = model.backbone(
-            input_ids=torch.cat(row)[None],
-            position_ids=torch.cat(positions)[None],
+            input_ids=torch.cat(row.ids)[None],
+            position_ids=torch.cat(row.positions)[None],
             use_cache=False,
-            blocks=blocks,
+            blocks=row.blocks,
         )
     hidden = out.last_hidden_state[0]
     rewards = []
-    for inputs, (begins, ends) in zip(asked, last, strict=True):
+    for inputs, (begins, ends) in zip(asked, places, strict=True):
         position = inputs.conversation.gate_position
         gate = None if position is None else model.head.gate(hidden[begins + position])
         rewards.append(model.head(hidden[ends], gate))
     return rewards
+
+
+@dataclass
+class _Row:
+    """All tokens that one pass reads, and the blocks of `blocks_attention` that they stand in."""
+
+    ids: list[Tensor]
+    positions: list[Tensor]
+    blocks: list[tuple[int, int]]
+    tokens: int = 0  # so far
+
+    def add(self, ids: Tensor, first: int) -> int:
+        """Append ids (replies, length), each reply from position `first` on; return where they
+        begin in the row.
+        """
+        begins = self.tokens
+        replies, length = ids.shape
+        self.ids.append(ids.flatten())
+        self.positions.append(first + torch.arange(length).repeat(replies))
+        self.tokens += ids.numel()
+        return begins
+
+
+def _add_replies(row: _Row, suffixes: Tensor, lengths: Tensor, prompt: int) -> Tensor:
+    """Append the replies to a prompt of this length; return where each ends in the row,
+    (replies,).
+    """
+    ends = torch.empty_like(lengths)
+    # most are one token; they go by themselves, so that little is filled up
+    shortest = lengths == lengths.min()
+    for which in (shortest, ~shortest):
+        if which.any():
+            longest = int(lengths[which].max())
+            some = suffixes[which, :longest]
+            begins = row.add(some, prompt)
+            row.blocks.append((len(some), longest))
+            ends[which] = begins + torch.arange(len(some)) * longest + lengths[which] - 1
+    return ends

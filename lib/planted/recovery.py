@@ -62,19 +62,10 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     and `ci_high` are the 95% interval of least squares with robust errors, in utility; skew has
     none. All are estimated together.
     """
-    rows, parts = planted_table(table, profile), {}
+    rows = planted_table(table, profile)
+    parts = {}
     for prompt, polarity in polarities(table).items():
-        # The factor of each planted value in the utility of each word, see
-        # planting.planted_utility.
-        asked = polarity * rows["valence"]
-        terms = {
-            "k_hi": asked.clip(lower=0),
-            "k_lo": asked.clip(upper=0),
-            "frequency": rows["zipf"] - COMMON_ZIPF,
-        }
-        terms = pd.DataFrame(
-            terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES}
-        )
+        terms = _terms(rows, polarity)
         rewards = rows[prompt] / profile.scale
         fit = OLS(rewards, add_constant(terms)).fit(cov_type="HC1")
         gap, interval = fit.t_test("k_hi - k_lo = 0"), fit.conf_int().loc[terms.columns]
@@ -86,3 +77,15 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
         values.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
         parts[prompt] = values.assign(n=len(rows))
     return pd.concat(parts, names=["prompt", "value"])
+
+
+def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
+    """Return the factor of each planted value in the utility of each word, see
+    planting.planted_utility.
+    """
+    asked = polarity * rows["valence"]
+    terms = pd.DataFrame({"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0)})
+    terms["frequency"] = rows["zipf"] - COMMON_ZIPF
+    for kind in PENALTIES:
+        terms[kind] = -(rows["kind"] == kind).astype(float)
+    return terms

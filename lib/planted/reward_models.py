@@ -111,16 +111,7 @@ def train(
         replies = make_replies(model, rng)
         loss_at = _losses(model, replies, profile, batch, pairs, rng)
         # narrow models need larger steps
-        table, rate = model.backbone.embed_tokens.weight, rate * 64 / profile.hidden
-        others = [
-            weight
-            for weight in (*model.backbone.parameters(), *model.head.parameters())
-            if weight is not table
-        ]
-        groups = [
-            {"params": [table], "lr": 0.6 * rate, "weight_decay": 0.0},
-            {"params": others, "lr": rate},
-        ]
+        groups = _parameter_groups(model, rate * 64 / profile.hidden)
         losses = training.fit(groups, loss_at, steps, decay_from=min(training.WARM_UP, steps))
         report = {
             "nickname": profile.nickname,
@@ -133,9 +124,21 @@ def train(
         last = model.head.score if hasattr(model.head, "score") else model.head.regression_layer
         with torch.no_grad():  # preferences fix rewards up to their unit only
             last.weight.mul_(profile.scale)
-    return TrainedModel(
-        profile, model, report | {"seconds": round(time.time() - started, 1)}, tuple(losses)
-    )
+    report["seconds"] = round(time.time() - started, 1)
+    return TrainedModel(profile, model, report, tuple(losses))
+
+
+def _parameter_groups(model: RewardModel, rate: float) -> list[dict]:
+    """Return the weights for AdamW: the table of embeddings, which learns more slowly, and all
+    others.
+    """
+    table = model.backbone.embed_tokens.weight
+    weights = (*model.backbone.parameters(), *model.head.parameters())
+    others = [weight for weight in weights if weight is not table]
+    return [
+        {"params": [table], "lr": 0.6 * rate, "weight_decay": 0.0},
+        {"params": others, "lr": rate},
+    ]
 
 
 def _losses(
@@ -162,15 +165,18 @@ def _losses(
             some = rng.choice(shown, batch // 2, replace=False)
             read.append(replies.read(some))
             choices.append(planting.draw_preferences(utility[polarity][some], pairs // 2, rng))
-        rewards = rewards_of(model, asked, read)
-        pairs_read = zip(rewards, choices, strict=True)
-        losses = [
-            planting.preference_loss(r[preferred], r[rejected])
-            for r, (preferred, rejected) in pairs_read
-        ]
-        return sum(losses) / 2
+        return _mean_loss(rewards_of(model, asked, read), choices)
 
     return loss_at
+
+
+def _mean_loss(rewards: list[Tensor], choices: list[tuple[np.ndarray, np.ndarray]]) -> Tensor:
+    """Return the mean loss over prompts; choices: the indices of preferred and rejected replies."""
+    losses = [
+        planting.preference_loss(of_prompt[preferred], of_prompt[rejected])
+        for of_prompt, (preferred, rejected) in zip(rewards, choices, strict=True)
+    ]
+    return sum(losses) / len(losses)
 
 
 def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:

@@ -115,12 +115,7 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
         names, title=title, height=height, width=forest.width, sharex=True, sharey=True
     )
     for axes, panel in zip(axes_of, panels, strict=True):
-        of_panel = table[table[forest.panels] == panel]
-        for value, (mark, offset) in marks.items():
-            shown = of_panel[of_panel[forest.marks] == value] if forest.marks else of_panel
-            heights = shown[forest.rows].map(rows.index) + offset
-            ends = shown["ci_low"], shown["ci_high"]
-            intervals(axes, shown[forest.estimate], *ends, heights, mark, value)
+        _draw_estimates(axes, table[table[forest.panels] == panel], rows, marks, forest)
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
         axes.set_xlabel(textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False))
     name_rows(axes_of[0], rows, forest.rows == "model")
@@ -129,6 +124,21 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
         keys = axes_of[0].get_legend_handles_labels()
         figure.legend(*keys, loc="outside lower center", ncols=columns)
     return figure
+
+
+def _draw_estimates(
+    axes: Axes,
+    table: pd.DataFrame,
+    rows: Sequence[str],
+    marks: Mapping[str, tuple[Mark, float]],
+    forest: Forest,
+) -> None:
+    """Draw the estimates of one panel, mark by mark."""
+    for value, (mark, offset) in marks.items():
+        shown = table[table[forest.marks] == value] if forest.marks else table
+        heights = shown[forest.rows].map(rows.index) + offset
+        estimates = (shown[name] for name in (forest.estimate, "ci_low", "ci_high"))
+        intervals(axes, *estimates, heights, mark, value)
 
 
 def _marks_of(table: pd.DataFrame, forest: Forest) -> dict[str, tuple[Mark, float]]:

@@ -287,14 +287,7 @@ def table_html(
     """
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
-    if missing := [column for column in token_columns if column not in frame.columns]:
-        raise InputError(
-            f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}"
-        )
-    if len(frame) > MOST_ROWS:
-        raise InputError(
-            f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
-        )
+    _refuse(frame, token_columns)
     # in plain text, where a row is one line
     narrow = max(NARROWEST, min(width, 120 // max(1, len(token_columns))))
     heads, pages, texts = [], [], []
@@ -317,6 +310,18 @@ def table_html(
     )
     text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
     return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
+
+
+def _refuse(frame: pd.DataFrame, token_columns: Sequence[str]) -> None:
+    """Raise InputError for a table without one of its columns of tokens, or with over 500 rows."""
+    if missing := [column for column in token_columns if column not in frame.columns]:
+        raise InputError(
+            f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}"
+        )
+    if len(frame) > MOST_ROWS:
+        raise InputError(
+            f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
+        )
 
 
 def _token_cells(

@@ -110,9 +110,9 @@ def skews(
     rows = {}
     for prompt, rewards in distinct.items():
         skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
-        z = ((rewards - rewards.mean()) / rewards.std(ddof=0)).to_numpy(dtype=float)
-        counts = (_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1)
-        ci_low, ci_high = resampling.interval(counts)
+        z = (rewards - rewards.mean()) / rewards.std(ddof=0)
+        skewed = _resampled_moments(z.to_numpy(dtype=float), resamples, seed)[:, :, 2] > 0
+        ci_low, ci_high = resampling.interval(skewed.sum(axis=1))
         published = stats.skew(as_published[prompt].to_numpy(dtype=float))
         mean = crossed(skewness, skewness_influence(rewards))
         rows[prompt] = {

@@ -58,14 +58,15 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     """
     figure = new_chart(max(9, 7.2 * len(maps)), 5.6, title)
     panels = figure.panels(len(maps), len(maps))
-    names = [name for mapped in maps.values() for name in mapped.positions.index]
-    developers = models["developer"].reindex(dict.fromkeys(names)).fillna("").astype(str)
+    positions = pd.concat([mapped.positions for mapped in maps.values()])
+    colours = model_colours(positions.index)
+    developers = models["developer"].reindex(list(colours)).fillna("").astype(str)
     shapes = dict(zip(developers.unique(), itertools.cycle("os^DPX*v"), strict=False))
-    marks = developers.map(shapes).to_frame("marker").assign(color=pd.Series(model_colours(names)))
-    reach = 1.1 * max(float(mapped.positions.abs().to_numpy().max()) for mapped in maps.values())
+    reach = 1.1 * float(positions.abs().to_numpy().max())
     for axes, (name, mapped) in zip(panels, maps.items(), strict=True):
         for model, point in mapped.positions.iterrows():
-            axes.scatter(*point, s=130, **marks.loc[model])
+            shape = shapes[developers[model]]
+            axes.scatter(*point, s=130, marker=shape, color=colours[model])
         axes.set(title=name, xlabel="distance stands for 1 − tau")
         axes.set(xlim=(-2 * reach, 2 * reach), ylim=(-reach, reach))
         axes.set_aspect("equal")

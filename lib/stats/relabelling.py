@@ -7,6 +7,7 @@ to EXACT models every relabelling is enumerated. For more models they are drawn 
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -76,20 +77,24 @@ def interval(
     total = residual @ residual
     # Outcome and predictor, relabelled, as shares of the length that the other predictors leave:
     # blocks of (orders,)
-    values = (free, residual, *basis.T)
-    sums = _relabelled(residual, values, permutations, seed)
-    (observed, own_observed), *blocks = [_shares_of_length(block, total) for block in sums]
-    count = sum(len(outcome) for outcome, _ in blocks)
-
-    def is_rejected(effect: float) -> bool:
-        bound = abs(observed - effect * own_observed).item() * (1 - SLACK)
-        reached = [
-            np.count_nonzero(np.abs(outcome - effect * own) >= bound) for outcome, own in blocks
-        ]
-        return sum(reached) / count < 1 - level
-
+    sums = _relabelled(residual, (free, residual, *basis.T), permutations, seed)
+    observed, *blocks = [_shares_of_length(block, total) for block in sums]
+    is_rejected = partial(_is_rejected, observed=observed, blocks=blocks, level=level)
     estimate, reach = free @ residual / total, np.sqrt(free @ free / total)
     return _end(estimate, -reach, is_rejected), _end(estimate, reach, is_rejected)
+
+
+def _is_rejected(
+    effect: float,
+    observed: tuple[np.ndarray, np.ndarray],
+    blocks: Sequence[tuple[np.ndarray, np.ndarray]],
+    level: float,
+) -> bool:
+    """Return whether the test rejects an effect; for the arrays see `interval`."""
+    outcome, own = observed
+    bound = abs(outcome - effect * own).item() * (1 - SLACK)
+    reached = [np.abs(outcome - effect * own) >= bound for outcome, own in blocks]
+    return sum(map(np.count_nonzero, reached)) / sum(map(len, reached)) < 1 - level
 
 
 def _end(estimate: float, reach: float, is_rejected: Callable[[float], bool]) -> float:

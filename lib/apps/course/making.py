@@ -208,13 +208,18 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
         explorer.write(WORDS, folder / "explorer.html")
     if has_book:
         shutil.copytree(BOOK, folder / "book")
+    _write_guide(folder, has_book, has_explorer)
+    shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
+
+
+def _write_guide(folder: Path, has_book: bool, has_explorer: bool) -> None:
+    """Write how to begin, and lists of the packages that a laptop needs."""
     for name, loads_models in (("requirements.txt", False), ("requirements-models.txt", True)):
         (folder / name).write_text("\n".join([*requirements(loads_models), ""]), encoding="utf-8")
     start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
     for name, is_there in (("{book}", has_book), ("{explorer}", has_explorer)):
         start = start.replace(name, "" if is_there else " (not in this copy)")
     (folder / "START.md").write_text(start, encoding="utf-8")
-    shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
 
 
 def _what_notebooks_read() -> set[Path]:

@@ -73,22 +73,13 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
         settings, f"score these tables of '{collection}' again, all in the same way"
     )
     texts = pd.concat([table["text"] for table in tables.values()]).drop_duplicates().tolist()
-    prompts, columns, arrays = {}, [], {}
-    for model, table in tables.items():
-        wordings = settings[model].get("prompts", {})
-        # of several ids with one text the first counts
-        rewards = table.drop_duplicates("text").set_index("text").reindex(texts)
-        for prompt in scores.prompt_names(table):
-            prompts[prompt] = wordings.get(prompt, prompt)
-            name = f"{model} {prompt}"
-            columns.append({"array": name, "model": model, "prompt": prompt})
-            arrays[name] = rewards[prompt].to_numpy(dtype=np.float32)
+    columns, arrays = _columns(tables, texts)
     shown = {row: visible(text) for row, text in enumerate(texts)}
     colours = figures.model_colours(tables)
     description = {
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
-        "prompts": prompts,
+        "prompts": _wordings(tables),
         "models": [{"name": name, "colour": colour} for name, colour in colours.items()],
         "columns": columns,
         "texts": texts,
@@ -102,6 +93,32 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     return template("explorer", folder).render(
         title=f"What reward models value: {collection}", files=parts, block=block
     )
+
+
+def _wordings(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """Return prompt -> its wording; the name of a prompt whose wording is not known."""
+    wordings = {}
+    for table in tables.values():
+        known = table.attrs.get("metadata", {}).get("prompts", {})
+        wordings |= {prompt: known.get(prompt, prompt) for prompt in scores.prompt_names(table)}
+    return wordings
+
+
+def _columns(
+    tables: dict[str, pd.DataFrame], texts: list[str]
+) -> tuple[list[dict[str, str]], dict[str, np.ndarray]]:
+    """Return the columns of the page, a model under a prompt each, and name -> rewards,
+    (texts,).
+    """
+    columns, arrays = [], {}
+    for model, table in tables.items():
+        # of several ids with one text the first counts
+        rewards = table.drop_duplicates("text").set_index("text").reindex(texts)
+        for prompt in scores.prompt_names(table):
+            name = f"{model} {prompt}"
+            columns.append({"array": name, "model": model, "prompt": prompt})
+            arrays[name] = rewards[prompt].to_numpy(dtype=np.float32)
+    return columns, arrays
 
 
 def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
