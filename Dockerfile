@@ -4,8 +4,10 @@
 FROM python:3.11-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends git make && rm -rf /var/lib/apt/lists/*
 WORKDIR /project
+# Packages first, each by the hash of its wheel: a change of the sources installs none of them again
+COPY docs/container.lock docs/
+RUN python -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r docs/container.lock
 COPY . .
-# An editable installation has no hash, so the packages come first, each by the hash of its wheel
-RUN python -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r docs/container.lock \
-    && .venv/bin/pip install --no-deps --no-build-isolation -e . && touch .venv/.installed
+# An editable installation has no hash
+RUN .venv/bin/pip install --no-deps --no-build-isolation -e . && touch .venv/.installed
 CMD ["make", "reproduce"]
