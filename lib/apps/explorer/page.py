@@ -4,6 +4,7 @@ file.
 
 import base64
 import html
+import itertools
 import json
 import re
 import struct
@@ -72,7 +73,7 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     scores.refuse_differing(
         settings, f"score these tables of '{collection}' again, all in the same way"
     )
-    texts = pd.concat([table["text"] for table in tables.values()]).drop_duplicates().tolist()
+    texts = list(dict.fromkeys(itertools.chain(*(table["text"] for table in tables.values()))))
     columns, arrays = _columns(tables, texts)
     shown = {row: visible(text) for row, text in enumerate(texts)}
     colours = figures.model_colours(tables)
@@ -112,12 +113,15 @@ def _columns(
     """
     columns, arrays = [], {}
     for model, table in tables.items():
-        # of several ids with one text the first counts
-        rewards = table.drop_duplicates("text").set_index("text").reindex(texts)
+        row_of: dict[str, int] = {}
+        for row, text in enumerate(table["text"]):
+            row_of.setdefault(text, row)  # of several ids with one text the first counts
+        rows = [row_of.get(text, -1) for text in texts]
         for prompt in scores.prompt_names(table):
             name = f"{model} {prompt}"
             columns.append({"array": name, "model": model, "prompt": prompt})
-            arrays[name] = rewards[prompt].to_numpy(dtype=np.float32)
+            rewards = table[prompt].to_numpy(dtype=np.float32)
+            arrays[name] = np.append(rewards, np.float32(np.nan))[rows]  # row -1 has no reward
     return columns, arrays
 
 
