@@ -27,17 +27,13 @@ PARTS = {"book": course.BOOK, "class.zip": course.COURSE / f"{course.CLASS}.zip"
 # a link of the front page to a source
 PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)
 FULL = "!pip install -q -c requirements.lock -e '.[notebooks]'"
-TRAIN = (
-    'python -c "from lib.planted import reward_models, saving; '
-    'saving.train_missing(reward_models.jobs())"'
-)
 LIGHT = (
     "!grep -vE '^(ipyw|jupy|paper)' .binder/requirements.txt | xargs pip install -q && bash "
     ".binder/postBuild"
 )
-INSTALL = {"00": FULL, "01": f"{FULL} && {TRAIN}"} | dict.fromkeys(
-    ("02", "03", "04", "05", "06", "07"), LIGHT
-)
+# 00 and 01 train what they read
+INSTALL = dict.fromkeys(("00", "01"), FULL)
+INSTALL |= dict.fromkeys(("02", "03", "04", "05", "06", "07"), LIGHT)
 COLAB = """# Get the project and its packages.
 # If Colab asks for a restart, restart and run this cell again.
 ![ -d /content/project ] \\
