@@ -3,29 +3,30 @@ the ranking.
 
 Its rooms, in reading order. A room imports only from rooms above it in this list.
 
-    io           whole files, locks, names, full disks and memory, what a terminal shows threads
-    how a process shares the cores and the memory of the machine tables/      score tables,
-    collections, prompts, lexicons, the registry of models, published files stats/       means over
-    words and models, resampling, relabelling of models models/      conversations, chat templates,
-    checkpoints, heads, reward and language models scoring/     every token as the reply: batches,
-    shards, weights that are read layer by layer show/        tokens that are safe to show, figures
-    in one style, shared charts, templates of pages,
-                 and what a notebook says of its own run
-    claims/      the paper's sentences and numbers, the rules that give each its word, the scorecard
-    planted/     small reward and language models whose values are known              notebook 00
-    similarity/  agreement of rankings, and what it goes with                         notebooks 02,
-    03 framing/     slopes by sentiment and by frequency                                 notebooks
-    04, 05 alignment/   models and people
-    notebooks 06, 07 search/      longer replies: GCG and its kin, fluency
-    notebook 08 language/    log-probabilities of language models, and how much leaks in
-    notebook 09 human_ratings/  a real language model, and a reward model of human ratings
-    notebooks 00, 01, 08 notebooks/   the runner: jobs, workers, what is unchanged, pages apps/
-    what stands on the rest: card, check, explorer, course, book, site, cluster run          the
-    command line; it alone loads apps, by name api          load, score, score_vocabulary, ends:
-    what other projects import, as names of this package
+- io: whole files, locks, names, full disks and memory, what a terminal shows
+- threads: how a process shares the cores and the memory of the machine
+- tables/: score tables, collections, prompts, lexicons, the registry of models, published files
+- stats/: means over words and models, resampling, relabelling of models
+- models/: conversations, chat templates, checkpoints, heads, reward and language models
+- scoring/: readers of a prompt, every token as the reply, shards
+- show/: tokens that are safe to show, figures in one style, shared charts, templates of pages, and
+  what a notebook says of its own run
+- claims/: the paper's sentences and numbers, the rules that give each its word, the scorecard
+- planted/: small reward and language models whose values are known (notebook 00)
+- similarity/: agreement of rankings, and what it goes with (notebooks 02, 03)
+- framing/: slopes by sentiment and by frequency (notebooks 04, 05)
+- alignment/: models and people (notebooks 06, 07)
+- search/: longer replies: GCG and its kin, fluency (notebook 08)
+- language/: log-probabilities of language models, and how much leaks in (notebook 09)
+- human_ratings/: a real language model, and a reward model of human ratings (notebooks 00, 01, 08)
+- notebooks/: the runner: jobs, workers, what is unchanged, pages
+- apps/: what stands on the rest: opening of any model, card, check, explorer, course, book, site,
+  cluster
+- run: the command line; it alone loads apps, by name
+- api: load, score, score_vocabulary, ends: what other projects import, as names of this package
 
-The core can be read in about an hour, in this order: models/conversations, models/reward_models,
-models/heads, scoring/engine, scoring/stages, search/objective and search/gcg.
+Three files to read first: models/heads (from a state to a reward), scoring/stages (how a prompt is
+read once) and search/gcg.
 """
 
 from importlib import import_module, metadata

@@ -404,32 +404,52 @@ def inputs_for_rows(
         _refuse_empty(prompt)
     first = open_conversation(tokenizer, prompts[0], bos, gated=gated)
     before = _texts_before_replies(tokenizer, contexts, first)
-    flat = [
-        (context, reply) for context, some in zip(contexts, replies, strict=True) for reply in some
-    ]
+    ids = iter(_ids_of_rows(tokenizer, contexts, replies, before, bos))
+    opening = [tuple(next(ids)) for _ in contexts]
+    inputs = []
+    for prompt, text, start, some in zip(prompts, before, opening, replies, strict=True):
+        conversation = replace(first, prompt=prompt, before=text)
+        whole = [tuple(next(ids)) for _ in some]
+        inputs.append(_inputs_of_context(conversation, start, some, whole))
+    return inputs
+
+
+def _ids_of_rows(
+    tokenizer: PreTrainedTokenizerBase,
+    contexts: Sequence[Turns],
+    replies: Sequence[Sequence[str]],
+    before: list[str],
+    bos: str,
+) -> list[list[int]]:
+    """Return the ids up to the reply of each context, and then those of each whole conversation.
+
+    before: the rendered text before the reply, of each context.
+    """
+    pairs = zip(contexts, replies, strict=True)
+    flat = [(context, reply) for context, some in pairs for reply in some]
     if tokenizer.chat_template:
         turns = [[*context, {"role": "assistant", "content": reply}] for context, reply in flat]
         texts = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
-        ids = iter(_ids_of_texts(tokenizer, before + texts, bos))
-    else:
-        asked = prompts + [context[-1]["content"] for context, _ in flat]
-        ids = iter(
-            _ids_of_pairs(tokenizer, asked, [""] * len(prompts) + [reply for _, reply in flat])
-        )
-    opening = [tuple(next(ids)) for _ in prompts]
-    inputs = []
-    for prompt, text, start, some in zip(prompts, before, opening, replies, strict=True):
-        whole = [tuple(next(ids)) for _ in some]
-        prefix = tuple(os.path.commonprefix([*whole, start]))
-        conversation = replace(first, prompt=prompt, before=text, prefix_ids=prefix)
-        if gated:
-            gate_position = _only_position(first.header_ids, prefix, "prompt")
-            conversation = replace(conversation, gate_position=gate_position)
-            for ids_of_reply in whole:
-                _only_position(first.header_ids, ids_of_reply, "reply")
-        tails = [(len(prefix), ids_of_reply[len(prefix) :]) for ids_of_reply in whole]
-        inputs.append(_merged(conversation, some, dict(zip(some, tails, strict=True))))
-    return inputs
+        return _ids_of_texts(tokenizer, before + texts, bos)
+    asked = [context[-1]["content"] for context in (*contexts, *(context for context, _ in flat))]
+    return _ids_of_pairs(tokenizer, asked, [""] * len(contexts) + [reply for _, reply in flat])
+
+
+def _inputs_of_context(
+    conversation: Conversation, start: Ids, replies: Sequence[str], whole: list[Ids]
+) -> Inputs:
+    """Return the inputs of the replies to one context. start: the ids up to the reply; whole: those
+    of each conversation. A gate, if there is one, has a header to look for.
+    """
+    prefix = tuple(os.path.commonprefix([*whole, start]))
+    conversation = replace(conversation, prefix_ids=prefix)
+    if header := conversation.header_ids:
+        position = _only_position(header, prefix, "prompt")
+        conversation = replace(conversation, gate_position=position)
+        for ids in whole:
+            _only_position(header, ids, "reply")
+    tails = [(len(prefix), ids[len(prefix) :]) for ids in whole]
+    return _merged(conversation, replies, dict(zip(replies, tails, strict=True)))
 
 
 def _texts_before_replies(

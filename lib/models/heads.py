@@ -46,26 +46,28 @@ class LinearHead(Head):
     def __init__(self, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None):
         super().__init__()
         own = {key: shape for key, shape in (shapes or {}).items() if key.startswith("score.")}
-        weights = sorted(
-            (key for key in own if key.endswith(".weight")), key=lambda key: (len(key), key)
-        )
+        weights = [key for key in own if key.endswith(".weight")]
+        weights.sort(key=lambda key: (len(key), key))
         sizes = [config.hidden_size, *(own[key][0] for key in weights[:-1]), 1]
         has_bias = any(key.endswith(".bias") for key in own)
         layers = [nn.Linear(before, after, has_bias) for before, after in pairwise(sizes)]
         hidden = [part for layer in layers[:-1] for part in (layer, nn.ReLU())]
         self.score = nn.Sequential(*hidden, layers[-1]) if hidden else layers[-1]
-        self.mean, self.std = 0.0, 1.0
-        if getattr(config, "normalize_reward", False) and hasattr(config, "mean"):
-            self.mean, self.std = float(config.mean), float(config.std)
-        elif getattr(config, "do_normalize", False) and hasattr(config, "var"):
-            is_cost = getattr(config, "score_type", "reward") == "cost"
-            self.mean, self.std = (
-                0.0 if is_cost else float(config.mean[0]),
-                math.sqrt(config.var[0]) + 1e-8,
-            )
+        self.mean, self.std = _mean_and_std(config)
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         return (self.score(hidden).squeeze(-1) - self.mean) / self.std  # (n, d) -> (n,)
+
+
+def _mean_and_std(config: PreTrainedConfig) -> tuple[float, float]:
+    """Return the mean and standard deviation by which rewards are normalised; 0 and 1 for none."""
+    if getattr(config, "normalize_reward", False) and hasattr(config, "mean"):
+        return float(config.mean), float(config.std)
+    if getattr(config, "do_normalize", False) and hasattr(config, "var"):
+        is_cost = getattr(config, "score_type", "reward") == "cost"
+        mean = 0.0 if is_cost else float(config.mean[0])
+        return mean, math.sqrt(config.var[0]) + 1e-8
+    return 0.0, 1.0
 
 
 class ArmoHead(Head):
