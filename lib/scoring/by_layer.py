@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import rankdata, spearmanr
 from torch import Tensor
 from tqdm import tqdm
 
@@ -241,7 +240,8 @@ def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
 
     rewards: (layers, replies), as from rewards_by_layer.
     """
-    rho = [spearmanr(of_layer, rewards[-1]).statistic for of_layer in rewards]
+    ranks = _ranks(rewards)
+    rho = [np.corrcoef(of_layer, ranks[-1])[0, 1] for of_layer in ranks]
     return pd.DataFrame({"layer": np.arange(1, len(rewards) + 1), "rho": rho})
 
 
@@ -252,6 +252,11 @@ def settled_layers(rewards: np.ndarray, near: float = NEAR) -> np.ndarray:
     `near` is the largest distance of the two ranks, as a share of all replies. Rewards are (layers,
     replies).
     """
-    ranks = rankdata(rewards, axis=1) / rewards.shape[1]
+    ranks = _ranks(rewards) / rewards.shape[1]
     stays = np.logical_and.accumulate((np.abs(ranks - ranks[-1]) <= near)[::-1])
     return len(rewards) - stays.sum(0) + 1
+
+
+def _ranks(rewards: np.ndarray) -> np.ndarray:
+    """Return the rank of each reply within each layer, from 1; ties share the average."""
+    return pd.DataFrame(rewards).rank(axis=1).to_numpy()

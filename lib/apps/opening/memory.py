@@ -6,7 +6,6 @@ from ...models import layers
 from ...models.heads import Head
 from ...models.reward_models import Checkpoint, Options, RewardModel, complete, load_backbone
 from ...scoring.by_layer import LayerByLayer
-from ...scoring.packed import PackedScorer
 
 
 def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
@@ -20,6 +19,8 @@ def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
             checkpoint.files, config, checkpoint.tensors, dtype, checkpoint.attention, device
         )
         return complete(checkpoint, skeleton, head, layers=in_files, reader=LayerByLayer)
-    reader = PackedScorer if options.packed else None
+    reader: type | None = None
+    if options.packed:
+        from ...scoring.packed import PackedScorer as reader  # takes half a second
     backbone = load_backbone(checkpoint, layout)
     return complete(checkpoint, backbone, head, reader=reader, compiled=options.compiled)

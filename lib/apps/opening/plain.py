@@ -40,9 +40,9 @@ def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
         raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
     try:
         files = weight_files(folder)
+        reason = formats.reason_to_convert(folder, files) if has_config else ""
     except InputError:  # whoever reads the checkpoint says so, after the configuration's faults
         return folder
-    reason = formats.reason_to_convert(folder, files) if has_config else ""
     if not reason:
         return folder
     return _written(_target(folder), partial(formats.convert, folder, files), folder, reason)
