@@ -3,6 +3,7 @@
 Nobody has checked the texts of items, so figures.label hides offensive ones unless blur=False.
 """
 
+import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from .. import InputError
 from ..show.charts import heat_map, name_in_column
 from ..show.figures import (
     DENSE_TITLE,
@@ -52,10 +52,6 @@ def draw_discrepancies(
     `kinds`: item -> kind, '' for none. Below, each kind has a strip with a stroke per item: its
     rank by models minus the expected rank.
     """
-    if not 0 < 2 * n <= len(ranks):
-        raise InputError(
-            f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}"
-        )
     strips = []
     if kinds is not None:
         kinds = kinds.reindex(ranks.index).fillna("")
@@ -161,12 +157,6 @@ def draw_trajectories(
 
     `ranks`: all items x (people, then models). `groups`: panel -> up to six items.
     """
-    for name, items in groups.items():
-        if not 0 < len(items) <= len(SHAPES):
-            most = f"choose 1 to {len(SHAPES)}, so that lines stay apart"
-            raise InputError(f"{len(items)} items in the panel '{name}'; {most}")
-        if missing := [item for item in items if item not in ranks.index]:
-            raise InputError(f"no item {missing[0]!r} among those ranked; check its spelling")
     figure = new_chart(15, 1.6 + 4.1 * math.ceil(len(groups) / 2), title, DENSE_TITLE)
     panels = figure.panels(len(groups), columns=2)
     for axes, (name, items) in zip(panels, groups.items(), strict=True):
@@ -192,7 +182,7 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
     steps = np.linspace(1.06, 1.3, of_models.shape[1])
     hues = list(model_colours(of_models.columns).values())
     look = {"color": "black", "linewidth": 1.6, "markersize": 7}
-    for item, shape in zip(items, SHAPES, strict=False):
+    for item, shape in zip(items, itertools.cycle(SHAPES), strict=False):
         axes.plot([0, 1], [people[item], median[item]], marker=shape, **look)
         axes.scatter(steps, of_models.loc[item], s=22, marker=shape, c=hues)
     names = [item_label(item, 26, blur) for item in items]

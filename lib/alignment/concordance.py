@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from .. import InputError
 from ..stats.crossed import Crossed, Measured
 
 PEOPLE = "people"
@@ -41,12 +40,9 @@ class Agreement:
 
 def agreement(values: pd.DataFrame) -> Agreement:
     """Return Kendall's tau-b between every two columns of values (items x columns), and how much
-    each item moves it.
-
-    Raise InputError for fewer than three items.
+    each item moves it; there
+    are at least three items.
     """
-    if len(values) < 3:
-        raise InputError("how far an item moves tau needs at least three items; give more")
     ranked = values.rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
     n = len(ranked)
     products = _products(ranked) / (n - 1)  # (items, columns, columns), a mean over pairs
@@ -85,14 +81,7 @@ def column(prompt: str, model: str) -> str:
 def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one table of people's ratings and every prompt's rewards. `rewards`: prompt -> items x
     models.
-
-    Raise InputError if the items are not the same ones in the same order.
     """
-    if any(not of_prompt.index.equals(people.index) for of_prompt in rewards.values()):
-        raise InputError(
-            "people's ratings and rewards are not about the same items in the same order; use join "
-            "first"
-        )
     named = [
         of_prompt.rename(columns=partial(column, prompt)) for prompt, of_prompt in rewards.items()
     ]
@@ -139,10 +128,6 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
     different models.
     """
     count = len(columns)
-    if count < 3:
-        raise InputError(
-            f"{count} models are too few to say how pairs of models vary; give three or more"
-        )
     others = ~np.eye(count, dtype=bool)
     rows = agreed.taus.columns.get_indexer(list(columns))
     between = agreed.taus.to_numpy()[np.ix_(rows, rows)]

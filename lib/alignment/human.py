@@ -53,23 +53,15 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
     """Return Kendall's tau-b of people's ratings with each model's rewards, in [-1, 1]; NaN if
     either is constant.
     """
-    if not people.index.equals(rewards.index):
-        raise InputError(
-            "people's ratings and rewards are not about the same items in the same order; use join "
-            "first"
-        )
-    return pd.Series(
-        {name: float(stats.kendalltau(people, rewards[name]).statistic) for name in rewards},
-        name="tau",
-    )
+    ordered = rewards.loc[people.index]
+    found = {name: float(stats.kendalltau(people, ordered[name]).statistic) for name in ordered}
+    return pd.Series(found, name="tau")
 
 
 def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.Series:
     """Return one rank per item for all models together, by one of AGGREGATES; people's rank is
     in the first only.
     """
-    if aggregate not in AGGREGATES:
-        raise InputError(f"no aggregate '{aggregate}'; choose one of {', '.join(AGGREGATES)}")
     by_model = ranks(rewards)
     if aggregate == "median with people":
         by_model = by_model.assign(**{PEOPLE: ranks(people)})

@@ -44,16 +44,6 @@ def observations(
     keys = ["word", *columns]
     pieces = {}
     for name, frame in joined.items():
-        if missing := [column for column in [*keys, *prompts] if column not in frame.columns]:
-            raise InputError(
-                f"the words of {name} have no column '{missing[0]}'; join its scores to a lexicon "
-                "first"
-            )
-        if frame.empty:
-            raise InputError(
-                f"no word of the lexicon is among the tokens of {name}; leave it out, or trim the "
-                "tokens"
-            )
         pieces[name] = frame.melt(keys, list(prompts), var_name="prompt", value_name="reward")
     rows = pd.concat(pieces, names=["model"]).reset_index("model").reset_index(drop=True)
     return rows.astype({"reward": float})[["model", "prompt", *keys, "reward"]]

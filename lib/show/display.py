@@ -60,10 +60,6 @@ def show_token(
     Right-to-left characters are shown by code point, because they reorder the line; so are those of
     which `lacks` is true. With blur, an offensive token shows only its length, as `▒▒▒⟨n⟩`.
     """
-    if width < NARROWEST:
-        raise InputError(
-            f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}"
-        )
     if blur and is_offensive(text):
         return hidden_word(text)
     pieces = _cut(
@@ -287,7 +283,10 @@ def table_html(
     """
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
-    _refuse(frame, token_columns)
+    if len(frame) > MOST_ROWS:
+        raise InputError(
+            f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
+        )
     # in plain text, where a row is one line
     narrow = max(NARROWEST, min(width, 120 // max(1, len(token_columns))))
     heads, pages, texts = [], [], []
@@ -310,18 +309,6 @@ def table_html(
     )
     text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
     return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
-
-
-def _refuse(frame: pd.DataFrame, token_columns: Sequence[str]) -> None:
-    """Raise InputError for a table without one of its columns of tokens, or with over 500 rows."""
-    if missing := [column for column in token_columns if column not in frame.columns]:
-        raise InputError(
-            f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}"
-        )
-    if len(frame) > MOST_ROWS:
-        raise InputError(
-            f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
-        )
 
 
 def _token_cells(

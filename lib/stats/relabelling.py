@@ -226,8 +226,6 @@ def observations(
     Raise InputError for a malformed matrix, predictors of other models, or too few models to tell
     the predictors apart.
     """
-    if entries not in ("pairs", "all"):
-        raise InputError(f"entries must be 'pairs' or 'all', not {entries!r}")
     refuse_malformed(matrix)
     names = matrix.index
     chosen = (

@@ -266,8 +266,6 @@ def shared_vocabulary(
     - trim: join on the trimmed text, which chat templates feed, and not on the decoded one, as the
       authors did
     """
-    if duplicates not in ("drop", "first"):
-        raise InputError(f"duplicates must be 'drop' or 'first', not {duplicates!r}")
     settings = {name: table.attrs.get("metadata", {}) for name, table in tables.items()}
     refuse_differing(settings, "join tables that were scored alike, or score one of them again")
     columns = {

@@ -448,8 +448,6 @@ def test_numbers_have_four_significant_digits_of_the_largest_less_the_zeros_of_a
 
 
 def test_what_cannot_be_shown_names_the_remedy():
-    with pytest.raises(InputError, match="no column 'word'; it has token"):
-        table_html(pd.DataFrame({"token": ["a"]}), ["word"])
     with pytest.raises(InputError, match=r"501 rows are too many to show; .*head\(20\)"):
         table_html(pd.DataFrame({"token": ["a"] * 501}), ["token"])
 
