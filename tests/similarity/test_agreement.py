@@ -2,6 +2,8 @@
 by hand.
 """
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,3 +115,24 @@ def test_what_cannot_be_compared_is_left_out_with_the_reason():
         {},
         "the models share 0 texts, and 10 are needed",
     )
+
+
+def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
+    random = np.random.default_rng(0)
+    values = random.uniform(size=(5, 5))
+    matrix = pd.DataFrame((values + values.T) / 2)
+
+    def mean_of(kept: list[int]) -> float:
+        return np.mean([matrix.loc[i, j] for i, j in itertools.combinations(kept, 2)])
+
+    without = [mean_of([j for j in range(5) if j != i]) for i in range(5)]
+    pseudo = 5 * mean_of(list(range(5))) - 4 * np.array(without)  # the jackknife's definition
+    half = stats.t.ppf(0.975, 4) * stats.sem(pseudo)
+    mean, ci_low, ci_high = agreement.mean_over_pairs(matrix)
+    assert mean == pytest.approx(mean_of(list(range(5))))
+    assert (ci_low, ci_high) == pytest.approx((pseudo.mean() - half, pseudo.mean() + half))
+
+
+def test_two_models_have_a_mean_without_an_interval():
+    mean, *ends = agreement.mean_over_pairs(pd.DataFrame([[1, 0.4], [0.4, 1]]))
+    assert mean == 0.4 and np.isnan(ends).all()

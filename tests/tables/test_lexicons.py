@@ -110,7 +110,8 @@ def test_notebooks_replace_no_lexicon_that_a_parameter_names(
         raise downloads.Unreachable("not here")
 
     monkeypatch.setattr(downloads, "fetch", fetch)
-    names = {"study": SimpleNamespace(is_embedded=False), "lexicons": lexicons}
+    study = SimpleNamespace(is_embedded=False)
+    names = {"study": study, "lexicons": lexicons, "sentiment": "afinn"}
     with pytest.raises(downloads.Unreachable, match="not here"):
         exec("\n".join(lines), names | {parameter: name})
     exec("\n".join(lines), names | {parameter: ""})
