@@ -64,7 +64,8 @@ def undervalued_kinds(
         raise InputError(
             f"{count} items are too few to find {neighbours} like each; ask for fewer neighbours"
         )
-    places, theirs, shares = human.ranks(people).to_numpy(), rewards.to_numpy(dtype=float), []
+    places, theirs = human.ranks(people).to_numpy(), rewards.to_numpy(dtype=float)
+    shares = []
     for at in np.flatnonzero(has_kind):
         apart = np.where(has_kind, np.inf, np.abs(places - places[at]))
         # (neighbours, models)
@@ -84,10 +85,8 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
         if len(group) < 2:
             continue
-        mean, count = (
-            crossed(group.mean(), mean_influence(group), null=0.5),
-            int((group.mean() > 0.5).sum()),
-        )
+        mean = crossed(group.mean(), mean_influence(group), null=0.5)
+        count = int((group.mean() > 0.5).sum())
         low, high = np.clip([mean.ci_low, mean.ci_high], 0.0, 1.0)
         rows.append((kind, len(group), mean.estimate, low, high, mean.p, count, group.shape[1]))
     return pd.DataFrame(rows, columns=BY_KIND)

@@ -18,23 +18,18 @@ def compare_cells(
     out. A cell agrees if it is equal to the printed one; a cell that was not computed is missing,
     and does not agree.
     """
+    rows, columns = (list(map(_joined, labels)) for labels in printed.axes)
+    cells = pd.DataFrame({"row": np.repeat(rows, len(columns)), "column": columns * len(rows)})
     tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
-    like = {"index": printed.index, "columns": printed.columns}
-    flat = {
-        name: np.full(printed.size, np.nan, dtype=object)
-        if table is None
-        else table.reindex(**like).to_numpy(dtype=object).ravel()
-        for name, table in tables.items()
-    }
-    rows, columns = (
-        [" ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in labels]
-        for labels in printed.axes
-    )
-    cells = pd.DataFrame(
-        {"row": np.repeat(rows, len(columns)), "column": columns * len(rows)} | flat
-    )
+    for name, table in tables.items():
+        same = (pd.DataFrame() if table is None else table).reindex_like(printed)
+        cells[name] = same.to_numpy(dtype=object).ravel()
     cells["agrees"] = cells["paper"].eq(cells["as_published"])
     return cells[cells["paper"].notna() & (cells["paper"] != "")].reset_index(drop=True)
+
+
+def _joined(label) -> str:
+    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def printed_lists(table: str, value: str = "text") -> pd.DataFrame:

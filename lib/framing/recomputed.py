@@ -72,7 +72,8 @@ def frequency_cells(
     constant.
     """
     printed = paper_table("fig3d_slopes") if printed is None else printed
-    known, held, fits = lexicons.load("bnc"), lexicons.load("afinn"), {}
+    known, held = lexicons.load("bnc"), lexicons.load("afinn")
+    fits = {}
     for how in lexicons.HOW:
         joined = {
             name: lexicons.join(table, known, how, control=held) for name, table in tables.items()

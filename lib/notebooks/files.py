@@ -43,11 +43,8 @@ def parameters_of(notebook: Path) -> dict:
     """Return the parameters of a notebook and their defaults: the literals of its cell tagged
     `parameters`.
     """
-    lines = [
-        line
-        for cell in with_tag(read(notebook), "parameters")
-        for line in ast.parse(cell.source).body
-    ]
+    sources = [cell.source for cell in with_tag(read(notebook), "parameters")]
+    lines = ast.parse("\n".join(sources)).body
     return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
 
 
@@ -115,10 +112,8 @@ def cause_of(error: BaseException) -> str:
     """Return why a notebook failed, in one line."""
     if shortage := describe_shortage(error, "the notebook"):
         return shortage
-    raised, text = (
-        getattr(error, "ename", type(error).__name__),
-        getattr(error, "evalue", str(error)),
-    )
+    raised = getattr(error, "ename", type(error).__name__)
+    text = getattr(error, "evalue", str(error))
     first = (text.strip().splitlines() or ["no message"])[0]
     return first if raised == InputError.__name__ else f"{raised}: {first}"
 
@@ -133,14 +128,12 @@ def commit(executed: Path, path: Path) -> None:
     notebook.cells = [
         cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])
     ]
-    for count, cell in enumerate(
-        (cell for cell in notebook.cells if cell.cell_type == "code"), start=1
-    ):
-        for counted in (
-            cell,
-            *(output for output in cell.outputs if output.output_type == "execute_result"),
-        ):
-            counted.execution_count = count
+    of_code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for count, cell in enumerate(of_code, start=1):
+        cell.execution_count = count
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = count
     with replacing(path) as part:
         nbformat.write(notebook, part)
 

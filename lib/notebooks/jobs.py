@@ -231,17 +231,8 @@ def read_results(collection: Collection) -> dict[str, Result]:
     """
     path = state_of(collection)
     try:
-        return {
-            name: Result(
-                values["status"],
-                float(values["seconds"]),
-                values["cause"],
-                values["key"],
-                tuple(map(str, values["wrote"])),
-                float(values.get("core_seconds", 0.0)),
-            )
-            for name, values in json.loads(path.read_bytes()).items()
-        }
+        record = json.loads(path.read_bytes())
+        return {name: _result_of(values) for name, values in record.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -250,6 +241,17 @@ def read_results(collection: Collection) -> dict[str, Result]:
             flush=True,
         )
         return {}
+
+
+def _result_of(values: dict) -> Result:
+    return Result(
+        values["status"],
+        float(values["seconds"]),
+        values["cause"],
+        values["key"],
+        tuple(map(str, values["wrote"])),
+        float(values.get("core_seconds", 0.0)),
+    )
 
 
 def keep_results(collection: Collection, results: dict[str, Result]) -> None:

@@ -184,7 +184,8 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
     greatest and worst.
     """
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
-    held_out, accuracy, rewards = replies.held_out[single], {"seen": [], "held_out": []}, {}
+    held_out = replies.held_out[single]
+    accuracy, rewards = {"seen": [], "held_out": []}, {}
     for polarity, prompt in ENDS.items():
         asked = [model.inputs_for(prompt, ["love"])]
         with torch.no_grad():

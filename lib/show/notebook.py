@@ -108,12 +108,8 @@ def refuse_default_model(model: str, collection: Collection) -> None:
     A model is named if papermill got it as a parameter. Call this in the cell right after the
     parameters.
     """
-    named = [
-        name
-        for source in _parameter_cells()
-        if source.startswith(INJECTED)
-        for name in _literals_in(source)
-    ]
+    injected = [source for source in _parameter_cells() if source.startswith(INJECTED)]
+    named = itertools.chain(*map(_literals_in, injected))
     group = registry.reward_models()["group"].get(model, "")
     own = {
         "embedded": collection.is_embedded,

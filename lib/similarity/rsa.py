@@ -106,13 +106,16 @@ def shuffled_control(
         name: size_of_mantel(matrix, theory, permutations, seed)
         for name, theory in predictors.items()
     }
-    outcome, random, hits = matrix.to_numpy(dtype=float).ravel(), np.random.default_rng(seed), []
+    outcome = matrix.to_numpy(dtype=float).ravel()
+    random = np.random.default_rng(seed)
+    hits = []
     theories = {
         name: theory.loc[matrix.index, matrix.index].to_numpy(float)
         for name, theory in predictors.items()
     }
     for _ in range(shuffles):
-        rows = np.ix_(order := random.permutation(len(matrix)), order)
+        order = random.permutation(len(matrix))
+        rows = np.ix_(order, order)
         hits.append(
             {
                 name: linregress(x[rows].ravel(), outcome).pvalue < 0.05

@@ -134,11 +134,10 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
     """
     groups = _read("reward_models")["group"]
     names = names or [EMBEDDED.name]
-    wanted = [
-        model
-        for name in names
-        for model in (groups.index[groups == name] if name in groups.values else [name])
-    ]
+    wanted: list[str] = []
+    for name in names:
+        of_group = groups.index[groups == name].tolist()
+        wanted += of_group or [name]
     models: dict[str, str] = {}
     for name in dict.fromkeys(wanted):
         entry = find_in(_read("reward_models"), name, "reward model")

@@ -50,9 +50,9 @@ def import_words(missing: Missing) -> dict[str, Path]:
     for name, hub_id in papers_models().items():
         end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
         of_model = [path for path in paths if path.casefold().endswith(end)]
-        sources[name] = [
-            path for folder in WORD_FOLDERS for path in of_model if f"/{folder}/" in path
-        ]
+        sources[name] = []
+        for folder in WORD_FOLDERS:
+            sources[name] += [path for path in of_model if f"/{folder}/" in path]
     for name, files in _fetch_all(FOLLOW_UP, sources, missing).items():
         moral, nouns = map(read_words, files)
         rows = pd.concat([moral, nouns], ignore_index=True).drop_duplicates(
@@ -116,10 +116,11 @@ def import_vocabulary(missing: Missing) -> dict[str, Path]:
     """
     sources = {name: [vocabulary_file(hub_id)] for name, hub_id in papers_models().items()}
     prompts = grid().set_index("prompt")["text"].loc[list(PAPERS_OWN.values())].to_dict()
-    return {
-        name: _write(VOCABULARY, name, read_vocabulary(file), PAPER, sources[name], prompts=prompts)
-        for name, [file] in _fetch_all(PAPER, sources, missing).items()
-    }
+    written = {}
+    for name, [file] in _fetch_all(PAPER, sources, missing).items():
+        rows = read_vocabulary(file)
+        written[name] = _write(VOCABULARY, name, rows, PAPER, sources[name], prompts=prompts)
+    return written
 
 
 def vocabulary_file(hub_id: str) -> str:

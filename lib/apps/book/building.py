@@ -46,12 +46,10 @@ def _run_sphinx(work: Path) -> None:
     from sphinx.util.console import strip_escape_sequences
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    here, static, warnings, (wheel, script) = (
-        Path(__file__).parent,
-        work / "static",
-        io.StringIO(),
-        MATHJAX,
-    )
+    here = Path(__file__).parent
+    static = work / "static"
+    warnings = io.StringIO()
+    wheel, script = MATHJAX
     shutil.copytree(here / "static", static)
     try:
         mathjax = next(file for file in metadata.files(wheel) or [] if file.name == script)
