@@ -300,15 +300,20 @@ def table_html(
         heads.append({"name": Markup(_inert(_plain(name))), "style": CELL_STYLES[kind]})
         pages.append(page)
         texts.append(_aligned([_plain(name), *text], to_right=kind == "number"))
-    seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*pages))))
-    page = template("table").render(
+    text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
+    lines = [_plain(caption), text, legend_of(text)]
+    return Shown(_table_page(heads, pages, caption), "\n".join(filter(None, lines)))
+
+
+def _table_page(heads: list[dict[str, str]], columns: list[list[str]], caption: str) -> str:
+    """Return a table as HTML; columns: the HTML of their cells."""
+    seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*columns))))
+    return template("table").render(
         columns=heads,
-        rows=[list(map(Markup, row)) for row in zip(*pages, strict=True)],
+        rows=[list(map(Markup, row)) for row in zip(*columns, strict=True)],
         caption=Markup(_inert(_plain(caption))),
         legend=Markup(_inert(legend_of(seen))),
     )
-    text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
-    return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
 
 
 def _token_cells(

@@ -63,14 +63,13 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     developers = models["developer"].reindex(list(colours)).fillna("").astype(str)
     shapes = dict(zip(developers.unique(), itertools.cycle("os^DPX*v"), strict=False))
     reach = 1.1 * float(positions.abs().to_numpy().max())
+    looks = {
+        model: {"marker": shapes[developers[model]], "color": colour}
+        for model, colour in colours.items()
+    }
     for axes, (name, mapped) in zip(panels, maps.items(), strict=True):
-        for model, point in mapped.positions.iterrows():
-            shape = shapes[developers[model]]
-            axes.scatter(*point, s=130, marker=shape, color=colours[model])
-        axes.set(title=name, xlabel="distance stands for 1 − tau")
-        axes.set(xlim=(-2 * reach, 2 * reach), ylim=(-reach, reach))
-        axes.set_aspect("equal")
-        _name_points(axes, mapped.positions, reach)
+        axes.set_title(name)
+        _draw_map(axes, mapped.positions, looks, reach)
     for developer, shape in shapes.items():
         name = label(developer or "unknown", 30, blur=False)
         panels[0].scatter([], [], s=90, marker=shape, color=GREY, label=name)
@@ -80,8 +79,15 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     return figure
 
 
-def _name_points(axes: Axes, points: pd.DataFrame, reach: float) -> None:
-    """Write the models' names in two columns, each point's name at its own side."""
+def _draw_map(
+    axes: Axes, points: pd.DataFrame, looks: Mapping[str, dict[str, str]], reach: float
+) -> None:
+    """Draw models as points, with their names in two columns, each at the side of its point."""
+    for model, point in points.iterrows():
+        axes.scatter(*point, s=130, **looks[model])
+    axes.set(xlim=(-2 * reach, 2 * reach), ylim=(-reach, reach))
+    axes.set_xlabel("distance stands for 1 − tau")
+    axes.set_aspect("equal")
     room = {"gap": 0.18 * reach, "within": (-0.95 * reach, 0.95 * reach)}
     for is_right, half in points.groupby(points["x"] > points["x"].mean()):
         names = list(map(model_label, half.index))
