@@ -16,7 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from . import ROOT, InputError, io, notebooks  # noqa: F401  # notebooks before nbformat, which it makes quick
+# notebooks before nbformat, which it makes quick
+from . import ROOT, InputError, io, notebooks  # noqa: F401
 from .io import Visible
 from .threads import share_cores
 

@@ -14,8 +14,8 @@ from . import human
 
 NEIGHBOURS = 200
 SEXUAL = (
-    r"\b(?:sex|sexual|sexuality|orgasm|erotic|erotica|nude|nudity|pornography|masturbation|genital|penis|vagina|"
-    r"breasts?|erection)\b"
+    r"\b(?:sex|sexual|sexuality|orgasm|erotic|erotica|nude|nudity|pornography|masturbation|genital|"
+    r"penis|vagina|breasts?|erection)\b"
 )
 BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "models", "of_models"]
 

@@ -267,7 +267,8 @@ def _become_kernel(commands: Connection) -> None:
         import numpy as np
         from ipykernel.kernelapp import launch_new_instance
 
-        np.random.seed()  # noqa: NPY002 - else whoever draws without a seed draws the same in all forks
+        # else whoever draws without a seed draws the same in all forks
+        np.random.seed()  # noqa: NPY002
         launch_new_instance(argv=arguments)
         atexit._run_exitfuncs()
         code = 0

@@ -95,7 +95,8 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
 
 def address(pin: pd.Series) -> str:
     """Return where GitHub serves a pinned file (a row of the registry)."""
-    return f"https://raw.githubusercontent.com/{pin['repository']}/{pin['commit']}/{quote(pin['path'])}"
+    place = f"{pin['repository']}/{pin['commit']}/{quote(pin['path'])}"
+    return f"https://raw.githubusercontent.com/{place}"
 
 
 def _download(pin: pd.Series, cached: Path) -> None:
