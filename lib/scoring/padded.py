@@ -3,7 +3,7 @@ their replies.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -248,11 +248,12 @@ def _copied(cache: DynamicCache, rows: Tensor) -> DynamicCache:
 
 def _padded(model: RewardModel, rows: list[Ids], in_front: bool = False) -> tuple[Tensor, Tensor]:
     """Return ids and their attention mask, (rows, longest) each, padded behind or in front."""
+    seen = [[1] * len(row) for row in rows]
+    return pad_rows(rows, model.device, in_front), pad_rows(seen, model.device, in_front)
+
+
+def pad_rows(rows: Sequence[Sequence[int]], device: str, in_front: bool = False) -> Tensor:
+    """Return rows of one length on the device, (rows, longest), with 0 behind or in front."""
     side = "left" if in_front else "right"
-    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_side=side)
-    mask = pad_sequence(
-        [torch.ones(len(row), dtype=torch.long) for row in rows],
-        batch_first=True,
-        padding_side=side,
-    )
-    return ids.to(model.device), mask.to(model.device)
+    tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
+    return pad_sequence(tensors, batch_first=True, padding_side=side).to(device)

@@ -19,6 +19,7 @@ from ...models.files import tensor_files
 from ...models.hardware import one_thread
 from ...models.heads import tensors_of_head
 from ...models.reward_models import RewardModel
+from ...scoring.padded import pad_rows
 from ...show.display import show_token
 from ..opening import labels, open_model, plain
 from .feeds import Cause, Feed, Input
@@ -57,19 +58,15 @@ class Reader:
         return [self.known[each] for each in inputs]
 
     def _rewards(self, some: list[Input]) -> list[Array]:
-        longest = max(len(each.ids) for each in some)
-        ids, mask, types = (torch.zeros(len(some), longest, dtype=torch.long) for _ in range(3))
-        for i, each in enumerate(some):
-            n = len(each.ids)
-            ids[i, :n] = torch.tensor(each.ids)
-            mask[i, :n] = torch.tensor(each.mask or [1] * n)
-            types[i, :n] = torch.tensor(each.types or [0] * n)
-        given = {"input_ids": ids, "attention_mask": mask}
+        device = self.model.device
+        given = {
+            "input_ids": pad_rows([each.ids for each in some], device),
+            "attention_mask": pad_rows([each.mask or [1] * len(each.ids) for each in some], device),
+        }
         if any(each.types for each in some):
-            given["token_type_ids"] = types
-        out = self.model.backbone(
-            **{name: value.to(self.model.device) for name, value in given.items()}
-        )
+            types = [each.types or [0] * len(each.ids) for each in some]
+            given["token_type_ids"] = pad_rows(types, device)
+        out = self.model.backbone(**given)
         if self.model.head is None:
             return list(out.logits.float().cpu().numpy().astype(float)[:, None])
         return [
