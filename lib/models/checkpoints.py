@@ -5,6 +5,7 @@ and checked.
 import contextlib
 import copy
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -31,6 +32,7 @@ from .files import (
     quiet_transformers,
     read_json,
     refusing,
+    tensor_files,
     weight_files,
 )
 
@@ -49,6 +51,48 @@ def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> 
     patterns: of the files to download.
     """
     return files_of(*fetch(hub_id, revision, patterns))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint that is open, and how it is computed.
+
+    tensors: which file holds each tensor
+    """
+
+    files: Files
+    config: PreTrainedConfig
+    tensors: dict[str, Path]
+    device: str
+    dtype: str
+    attention: str
+
+    @property
+    def folder(self) -> Path:
+        return self.files.folder
+
+
+def open_source(
+    files: Files,
+    device: str | None,
+    dtype: str,
+    attention: str | None,
+    *,
+    heeds_declared: bool = False,
+) -> Source:
+    """Return a checkpoint whose configuration and list of tensors are read. InputError if these are
+    broken or not supported.
+
+    device, dtype, attention: see reward_models.Options. heeds_declared: whether the attention that
+    config.json declares comes before the usual one.
+    """
+    config = config_of(files.folder)
+    tensors = tensor_files(files.folder)
+    device = device_for(device)
+    if attention is None and heeds_declared:
+        attention = _declared(files.folder, config)
+    dtype = dtype_for(dtype, device, config)
+    return Source(files, config, tensors, device, dtype, set_attention(config, attention))
 
 
 # --- how it is computed ---------------------------------------------------------------------------
@@ -184,6 +228,23 @@ def declared_attention(folder: Path) -> str | None:
     fields = read_json(folder / "config.json")
     names = (fields.get(name) for name in ("attn_implementation", "_attn_implementation"))
     return next((name for name in names if name in ("eager", "sdpa")), None)
+
+
+def _declared(folder: Path, config: PreTrainedConfig) -> str | None:
+    """Return the way of attention that the checkpoint declares where it is not the usual one; a
+    printed line says so.
+
+    None if it declares none, or the usual one. "sdpa" drops soft-capping, and is called "uncapped"
+    here.
+    """
+    usual, declared = usual_attention(config), declared_attention(folder)
+    if declared in (None, usual) or declared == "sdpa" and not soft_caps(config):
+        return None
+    tqdm.write(
+        f"{folder}: its config.json declares attention {declared!r}, which counts here; "
+        f"--attention {usual} is usual for this architecture"
+    )
+    return "uncapped" if declared == "sdpa" else declared
 
 
 def architecture_of(config: PreTrainedConfig) -> str:

@@ -18,7 +18,7 @@ from ..tables import downloads, registry, score_files, scores
 from ..tables.collection import LOGPROBS
 from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
-from .files import Files, tensor_files
+from .files import Files
 
 # --- loading --------------------------------------------------------------------------------------
 
@@ -68,21 +68,17 @@ def load(
     """
     entry = find(name := str(name))
     files = files or checkpoints.open_files(entry["hub_id"], entry["revision"])
-    folder = files.folder
-    config = checkpoints.config_of(folder)
-    architecture = checkpoints.architecture_of(config)
+    source = checkpoints.open_source(files, device, dtype or "", attention)
+    folder = source.folder
+    architecture = checkpoints.architecture_of(source.config)
     if not architecture.endswith("ForCausalLM"):
         raise InputError(
             f"{name} is a {architecture}, which predicts no next token; give the language model "
             "that was its base"
         )
-    tensor_files(folder)  # refuses what is broken, or no safetensors
-    device = checkpoints.device_for(device)
-    dtype = checkpoints.dtype_for(dtype or "", device, config)
-    attention = checkpoints.set_attention(config, attention)
     tokenizer = tokenizers.tokenizer_of(folder)
     model, report = checkpoints.from_safetensors(
-        AutoModelForCausalLM, folder, config, dtype, attention
+        AutoModelForCausalLM, folder, source.config, source.dtype, source.attention
     )
     checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(model.get_output_embeddings().weight))
@@ -99,11 +95,11 @@ def load(
         entry["hub_id"],
         files.revision,
         tuned,
-        dtype,
-        attention,
-        device,
+        source.dtype,
+        source.attention,
+        source.device,
         tokenizer,
-        checkpoints.ready(model, device),
+        checkpoints.ready(model, source.device),
     )
 
 

@@ -29,8 +29,9 @@ from ..io import INVISIBLE
 from ..tables import registry
 from ..tables.imports import read_text
 from . import checkpoints, conversations, tokenizers
+from .checkpoints import Source, open_files, open_source
 from .conversations import Conversation, Inputs, OpenedTurn
-from .files import Files, open_tensors, refusing, tensor_files
+from .files import Files, open_tensors, refusing
 from .heads import (
     LAYOUTS,
     READ_AT,
@@ -261,31 +262,20 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Source):
     """All of a reward model but its weights: what its files, the options and the registry decide.
 
     - entry: the registry's row
-    - tensors: which file holds each tensor
     - opened: the turn that the template opens after a reply, if any
     """
 
     name: str
     entry: dict
-    files: Files
-    config: PreTrainedConfig
-    tensors: dict[str, Path]
     head_name: str
-    device: str
-    dtype: str
-    attention: str
     read_at: str
     closing: str
     tokenizer: PreTrainedTokenizerBase
     opened: OpenedTurn | None
-
-    @property
-    def folder(self) -> Path:
-        return self.files.folder
 
 
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
@@ -320,32 +310,22 @@ def open_checkpoint(
     files: those of the checkpoint, if they are known. head_name: its head's, if it is known.
     """
     entry = find(name)
-    revision = options.revision or entry["revision"]
-    files = files or checkpoints.open_files(entry["hub_id"], revision)
-    config = checkpoints.config_of(files.folder)
-    tensors = tensor_files(files.folder)
-    device = checkpoints.device_for(options.device)
-    dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
-    head_name = head_name or head_name_of(name, config, tensors, options.head, entry["head"])
-    declared = options.attention or _declared(name, files.folder, config)
-    attention = checkpoints.set_attention(config, declared)
-    read_at = read_at_for(head_name, config, options.read_at)
-    tokenizer, opened = tokenizer_for(files.folder, head_name, options.template)
-    closing = conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated)
+    files = files or open_files(entry["hub_id"], options.revision or entry["revision"])
+    dtype = options.dtype or entry["dtype"]
+    source = open_source(files, options.device, dtype, options.attention, heeds_declared=True)
+    if not head_name:
+        own, wanted = checkpoints.architecture_of(source.config), options.head
+        head_name = head_name_of(name, own, source.tensors, wanted, entry["head"])
+    tokenizer, opened = tokenizer_for(source.folder, head_name, options.template)
     return Checkpoint(
-        name,
-        entry,
-        files,
-        config,
-        tensors,
-        head_name,
-        device,
-        dtype,
-        attention,
-        read_at,
-        closing,
-        tokenizer,
-        opened,
+        **vars(source),
+        name=name,
+        entry=entry,
+        head_name=head_name,
+        read_at=read_at_for(head_name, source.config, options.read_at),
+        closing=conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated),
+        tokenizer=tokenizer,
+        opened=opened,
     )
 
 
@@ -404,23 +384,6 @@ def complete(
     return model
 
 
-def _declared(name: str, folder: Path, config: PreTrainedConfig) -> str | None:
-    """Return the way of attention that the checkpoint declares where it is not the usual one; a
-    printed line says so.
-
-    None if it declares none, or the usual one. "sdpa" drops soft-capping, and is called "uncapped"
-    here.
-    """
-    usual, declared = checkpoints.usual_attention(config), checkpoints.declared_attention(folder)
-    if declared in (None, usual) or declared == "sdpa" and not checkpoints.soft_caps(config):
-        return None
-    tqdm.write(
-        f"{name}: its config.json declares attention {declared!r}, which counts here; "
-        f"--attention {usual} is usual for this architecture"
-    )
-    return "uncapped" if declared == "sdpa" else declared
-
-
 def _refuse_unusable(model: RewardModel) -> None:
     """Raise InputError if the template cannot be used, or if what the model reads does not
     depend on the reply.
@@ -439,7 +402,7 @@ def find(name: str) -> dict:
 
 
 def head_name_of(
-    name: str, config: PreTrainedConfig, keys: Iterable[str], wanted: str | None, expected: str
+    name: str, architecture: str, keys: Iterable[str], wanted: str | None, expected: str
 ) -> str:
     """Return the name in LAYOUTS of the head of a checkpoint with these tensors, or the supported
     other reading.
@@ -447,7 +410,6 @@ def head_name_of(
     wanted: None takes the checkpoint's own. expected: the registry's, "" for any. InputError if
     they do not fit.
     """
-    architecture = checkpoints.architecture_of(config)
     head_name = wanted or layout_of(architecture, keys)
     if head_name is None:
         what = (
