@@ -170,12 +170,7 @@ def parsed_config(folder: Path) -> PreTrainedConfig:
 
 def _problem_of(config: PreTrainedConfig) -> str:
     """Return why a configuration is not supported here, with the remedy; "" if it is supported."""
-    text, window, named = (
-        config.get_text_config(),
-        getattr(config, "sliding_window", None),
-        config.architectures or [],
-    )
-    if text is not config:
+    if config.get_text_config() is not config:
         return (
             f"is a {config.model_type} model that reads pictures too, and its language model is "
             "not one that transformers has by itself; save that part with the head as a checkpoint "
@@ -185,6 +180,7 @@ def _problem_of(config: PreTrainedConfig) -> str:
         return "is quantised, which changes rewards; give the checkpoint in its full precision"
     if getattr(config, "transformers_weights", None) is not None:
         return "names a weights file of its own in config.json; call it model.safetensors instead"
+    window = getattr(config, "sliding_window", None)
     # transformers writes 0 where a model could have a window, but has none
     unused = window == 0 and not getattr(config, "use_sliding_window", True)
     if not (window is None or unused or isinstance(window, int) and window > 0):
@@ -192,6 +188,7 @@ def _problem_of(config: PreTrainedConfig) -> str:
             f"has a config.json where sliding_window is {window!r}; write a number of tokens, "
             "or null"
         )
+    named = config.architectures or []
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         return (
             f"has a config.json where architectures is {named!r}; write the name of its class, "

@@ -86,10 +86,8 @@ def quiet_transformers() -> Iterator[None]:
     """Keep transformers from printing reports and progress bars; what was loaded is checked
     here, more strictly.
     """
-    verbosity, bars = (
-        transformers_logging.get_verbosity(),
-        transformers_logging.is_progress_bar_enabled(),
-    )
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:

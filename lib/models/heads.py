@@ -204,10 +204,8 @@ class Gate(nn.Module):
         self, config: PreTrainedConfig, objectives: int, *, temperature: float, blocks: str
     ):
         super().__init__()
-        width, depth = (
-            getattr(config, "gating_hidden_dim", 1024),
-            getattr(config, "gating_n_hidden", 3),
-        )
+        width = getattr(config, "gating_hidden_dim", 1024)
+        depth = getattr(config, "gating_n_hidden", 3)
         sizes = [config.hidden_size] + [width] * depth
         layers: list[nn.Module] = []
         for block, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):

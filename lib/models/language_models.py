@@ -188,10 +188,8 @@ def import_published() -> dict[str, Path]:
         name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
         for name, hub_id in hub_ids.items()
     }
-    files, written = (
-        {name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()},
-        {},
-    )
+    files = {name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()}
+    written = {}
     for name, file in files.items():
         table, path = read_published(file), scores.path_of(LOGPROBS, name)
         about = {

@@ -223,10 +223,8 @@ def _refuse_contradiction(
     lack; and do_lower_case in tokenizer_config.json may contradict the file.
     """
     remedy = "save the tokenizer that the model was trained with (save_pretrained)"
-    name, bare = (
-        type(tokenizer).__name__,
-        len(by_file("a", "b", add_special_tokens=False)["input_ids"]),
-    )
+    name = type(tokenizer).__name__
+    bare = len(by_file("a", "b", add_special_tokens=False)["input_ids"])
     if len(by_file("a", "b")["input_ids"]) == bare < len(tokenizer("a", "b")["input_ids"]):
         text = tokenizer.decode(tokenizer("a", "b")["input_ids"])
         raise InputError(

@@ -344,10 +344,8 @@ def prepare(
     # the inputs last prepared in full, and what their replies were tokenised with
     first, around_first = None, None
     for prompt in prompts:
-        inputs, opened = (
-            None,
-            conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated),
-        )
+        inputs = None
+        opened = conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated)
         around: tuple | None = opened.closing_ids
         if reply_mode == "text":
             between = conversations.between_control_tokens(model.tokenizer, opened)

@@ -103,13 +103,14 @@ def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray
     """Return the row of each reply, (n,): a row is filled in order until the next reply does not
     fit.
     """
-    rows, row, used = [], 0, 0
+    rows: list[int] = []
+    row, used = 0, 0
     for more, whole in zip(new.tolist(), lengths.tolist(), strict=True):
-        if not used:
-            more = whole
-        elif used + more > width:
-            row, used, more = row + 1, 0, whole
-        used += more
+        if used and used + more <= width:
+            used += more
+        else:  # shares no tokens with the row before
+            row += bool(used)
+            used = whole
         rows.append(row)
     return np.array(rows)
 

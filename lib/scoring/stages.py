@@ -57,7 +57,8 @@ class Scorer:
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         device = torch.device(model.device).type
-        self.model, self.inputs, self.length = model, inputs, len(inputs.prefix_ids)
+        self.model, self.inputs = model, inputs
+        self.length = len(inputs.prefix_ids)
         self.tokens_per_batch = tokens_per_batch or self.usual_tokens.get(device, 4096)
         self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
         self.stage = model.backbone  # what has read the prompt: a backbone, or one layer

@@ -93,10 +93,8 @@ def gcg(
         gains = yield Gains(reply)  # (n, allowed)
         if objective.fluency is not None:
             gains = np.where(objective.may_swap(reply), gains, -np.inf)
-        best, top_k = (
-            np.argsort(-gains, axis=1),
-            np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1)),
-        )
+        best = np.argsort(-gains, axis=1)
+        top_k = np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1))
         if not top_k.any():
             return
         for _ in range(DRAWS):
@@ -218,7 +216,8 @@ def round_robin(
     the gains of a step are averaged with those of the steps before it (as in MAC; Zhang and Wei
     2024).
     """
-    reply, seen, best = start, {start}, (start, value)
+    reply, seen = start, {start}
+    best = (start, value)
     highest, stale = value, 0  # since the last start
     averaged = None  # gains of the steps since the last start, (n, allowed)
     tokens = TokensSoFar(start, value)
@@ -241,7 +240,8 @@ def round_robin(
             if not len(fresh):
                 return
             reply, value = as_reply(fresh[0]), float((yield fresh)[0])
-            highest, stale, best = value, 0, max(best, (reply, value), key=itemgetter(1))
+            best = max(best, (reply, value), key=itemgetter(1))
+            highest, stale = value, 0
             averaged = None
 
 
@@ -340,7 +340,8 @@ def sweeps(
     """Propose every swap of one position after another, on to the best; a random reply when none
     improves.
     """
-    reply, unimproved, position = start, 0, 0
+    reply = start
+    unimproved, position = 0, 0
     while True:
         replies = objective.all_swaps(reply, position)
         values = yield replies
@@ -352,7 +353,8 @@ def sweeps(
             fresh = objective.take(objective.draws(len(start), rng), set(), 1)
             if not len(fresh):
                 return
-            reply, value, unimproved = as_reply(fresh[0]), float((yield fresh)[0]), 0
+            reply, value = as_reply(fresh[0]), float((yield fresh)[0])
+            unimproved = 0
 
 
 METHODS: dict[str, Callable[..., Proposals]] = {

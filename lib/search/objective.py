@@ -89,8 +89,8 @@ class Objective:
             raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
         if reply_mode not in REPLY_MODES:
             raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
-        self.model, self.prompt, self.direction = model, prompt, direction
-        self.sign = DIRECTIONS[direction]
+        self.model, self.prompt = model, prompt
+        self.direction, self.sign = direction, DIRECTIONS[direction]
         self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
         _refuse_unknown(self.allowed, model)
         self.fluency, self.reply_mode = fluency, reply_mode
@@ -242,7 +242,7 @@ class Objective:
         """
         taken: list[list[int]] = []
         at_once = PER_SURVIVOR if self.reply_mode == "text" and not self.fluency else 1
-        new = (reply for reply in proposed if reply not in seen and not seen.add(reply))  # type: ignore[func-returns-value]
+        new = _unseen(proposed, seen)
         for _ in range(PATIENCE_WITH_CONDITIONS):
             wanted = width - len(taken)
             if not wanted or not (candidates := list(islice(new, at_once * wanted))):
@@ -269,6 +269,14 @@ class Objective:
             return float(self.scorer([ids[len(prefix) :]])[0])
         # it merges with the prompt's end
         return float(engine.score_replies(self.model, self.prompt, [text])[0])
+
+
+def _unseen(proposed: Iterator[Reply], seen: set[Reply]) -> Iterator[Reply]:
+    """Yield the replies that were not seen before; they are seen from then on."""
+    for reply in proposed:
+        if reply not in seen:
+            seen.add(reply)
+            yield reply
 
 
 def as_reply(ids: np.ndarray) -> Reply:

@@ -273,10 +273,8 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
     start, wqkv, end = name.rpartition(".attention.wqkv.")
     if not wqkv:
         return {name: tensor}
-    kv_heads, head_dim = (
-        config["num_key_value_heads"],
-        config["hidden_size"] // config["num_attention_heads"],
-    )
+    kv_heads = config["num_key_value_heads"]
+    head_dim = config["hidden_size"] // config["num_attention_heads"]
     rows = tensor.unflatten(0, (kv_heads, -1, head_dim))  # (kv_heads, group + 2, head_dim, ...)
     parts = {"q": rows[:, :-2], "k": rows[:, -2:-1], "v": rows[:, -1:]}
     return {

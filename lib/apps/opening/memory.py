@@ -10,8 +10,8 @@ from ...scoring.by_layer import LayerByLayer
 
 def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
     """Return the reward model of a decoder's checkpoint. InputError as for open_model."""
-    folder, config, dtype = checkpoint.folder, checkpoint.config, checkpoint.dtype
-    device = checkpoint.device
+    folder, config = checkpoint.folder, checkpoint.config
+    dtype, device = checkpoint.dtype, checkpoint.device
     free = {} if options.stream else layers.free_on_cards(device)
     layout = layers.layout(folder, config, dtype, free)
     if not layout and layers.are_wanted(options.stream, folder, config, dtype, device):
