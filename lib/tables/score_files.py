@@ -46,7 +46,8 @@ def import_words(missing: Missing) -> dict[str, Path]:
     prompts = {prompt: texts[prompt] for prompt in [*PAPERS_OWN.values(), *texts]}
     pinned = downloads.registry()
     paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"].tolist()
-    sources, written = {}, {}
+    sources: dict[str, list] = {}
+    written = {}
     for name, hub_id in papers_models().items():
         end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
         of_model = [path for path in paths if path.casefold().endswith(end)]
