@@ -74,7 +74,10 @@ def band(values: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(np.nan, values.index, RANDOM_COLUMNS)
     heads = np.sort(values.drop(columns=0), axis=1)
     spread = heads.std(axis=1, ddof=1) * np.sqrt(1 + 1 / heads.shape[1])
-    p = 2 * stats.t.sf(np.abs(values[0] - heads.mean(axis=1)) / spread, heads.shape[1] - 1)
+    far = np.abs(values[0].to_numpy() - heads.mean(axis=1))
+    # heads that all give the same number explain that number alone
+    t = np.divide(far, spread, out=np.where(far > 0, np.inf, 0.0), where=spread > 0)
+    p = 2 * stats.t.sf(t, heads.shape[1] - 1)
     ends = heads[:, [OUTERMOST - 1, -OUTERMOST]]
     return pd.DataFrame(np.column_stack([ends, p]), values.index, RANDOM_COLUMNS)
 
