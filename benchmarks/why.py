@@ -9,6 +9,7 @@ transformers' own classes.
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +23,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2Config
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    GPT2Config,
+    ModernBertConfig,
+)
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import tiny
@@ -46,6 +53,12 @@ ANSWERS = (
     "I hate {0}. " * 3 + "The worst is pain and war; hope and kindness are what {0} is.",
 )
 DATE = "26 Jul 2024"
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 
 
 def conversations() -> list[tuple[str, str]]:
@@ -62,6 +75,10 @@ def conversations() -> list[tuple[str, str]]:
 def checkpoint(architecture: str, labels: int = 1, seed: int = 0) -> Path:
     """Return the folder of a tiny random checkpoint."""
     folder = Path(tempfile.mkdtemp(prefix="why-")) / architecture
+    if architecture == "modernbert":
+        config = ModernBertConfig(**SMALL, num_labels=labels, global_attn_every_n_layers=2)
+        tiny.save_other(folder, config, "deberta", seed, template=None)
+        return folder
     if architecture == "gpt2":
         config = GPT2Config(
             n_embd=32, n_layer=2, n_head=4, num_labels=labels, initializer_range=0.3
@@ -100,20 +117,30 @@ class Program:
     render: Callable[[Any, str, str], str] | None = None
     edit: Callable[[Any, str, str], str] = field(default=lambda tokenizer, text, reply: text)
     cut: Callable[[list[int]], list[int]] = field(default=lambda ids: ids)
+    reply: Callable[[Any, str], str] = field(default=lambda tokenizer, reply: reply)
+    turns: Callable[[Any, list[dict]], list[dict]] = field(default=lambda tokenizer, turns: turns)
     batch: int = 1
+    width: Callable[[int], int] | None = None  # length -> length with padding, one text at a time
     side: str = "right"
     masked: bool = True
     at: Callable[[np.ndarray], int] | None = None
     number: Callable[[np.ndarray], np.ndarray] = field(default=lambda logits: logits[:, 0])
+    state: Callable[[torch.Tensor], torch.Tensor] = field(default=lambda hidden: hidden)
     dtype: torch.dtype = torch.float32
+    configure: Callable[[Any], None] = field(default=lambda config: None)
     change: Callable[[Any], None] = field(default=lambda model: None)
     label: int | None = None
 
     def rewards(self) -> np.ndarray:
         """Return the rewards of all conversations."""
         tokenizer = AutoTokenizer.from_pretrained(self.folder)
+        config = AutoConfig.from_pretrained(self.folder)
+        self.configure(config)
         model = AutoModelForSequenceClassification.from_pretrained(
-            self.folder, dtype=self.dtype, attn_implementation=None if self.encoder else "eager"
+            self.folder,
+            config=config,
+            dtype=self.dtype,
+            attn_implementation=None if self.encoder else "eager",
         ).eval()
         self.change(model)
         ids = [self.cut(self._ids(tokenizer, prompt, reply)) for prompt, reply in conversations()]
@@ -124,6 +151,7 @@ class Program:
         return self.number(np.concatenate(logits).astype(np.float64))
 
     def _ids(self, tokenizer: Any, prompt: str, reply: str) -> list[int]:
+        reply = self.reply(tokenizer, reply)
         if self.encoder and self.render is None:
             return tokenizer(prompt, reply)["input_ids"]
         if self.render:
@@ -131,6 +159,7 @@ class Program:
         else:
             turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
             turns = [{"role": "system", "content": self.system}] * (self.system is not None) + turns
+            turns = self.turns(tokenizer, turns)
             text = tokenizer.apply_chat_template(
                 turns, tokenize=False, chat_template=self.template, date_string=DATE
             )
@@ -144,18 +173,21 @@ class Program:
 
     def _logits(self, model: Any, tokenizer: Any, ids: list[list[int]]) -> np.ndarray:
         tokenizer.padding_side = self.side
-        batch = tokenizer.pad({"input_ids": ids}, return_tensors="pt")
+        padding: dict[str, Any] = {}
+        if self.width:
+            padding = {"padding": "max_length", "max_length": self.width(len(ids[0]))}
+        batch = tokenizer.pad({"input_ids": ids}, return_tensors="pt", **padding)
         if not self.masked:
             batch["attention_mask"] = torch.ones_like(batch["input_ids"])
         with torch.no_grad():
             if self.encoder:
                 return model(**batch).logits.float().numpy()
             hidden = model.base_model(**batch, use_cache=False).last_hidden_state
-            rewards = model.score(hidden).float().numpy()  # (rows, length, labels)
+            rewards = model.score(self.state(hidden)).float().numpy()  # (rows, length, labels)
         lengths = [len(row) for row in ids]
         if self.at:
             return np.stack([rewards[i, self.at(np.array(row))] for i, row in enumerate(ids)])
-        ends = [-1] * len(ids) if self.batch > 1 else [n - 1 for n in lengths]
+        ends = [-1] * len(ids) if self.batch > 1 or self.width else [n - 1 for n in lengths]
         return np.stack([rewards[i, end] for i, end in enumerate(ends)])
 
 
@@ -167,11 +199,6 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 def softmax(x: np.ndarray) -> np.ndarray:
     """Return the softmax over labels."""
     return np.exp(x) / np.exp(x).sum(1, keepdims=True)
-
-
-def add_noise(x: np.ndarray) -> np.ndarray:
-    """Return rewards with a tenth of their standard deviation of noise."""
-    return x[:, 0] + 0.1 * x[:, 0].std() * np.random.default_rng(2).normal(size=len(x))
 
 
 def drop_soft_capping(model: Any) -> None:
@@ -231,6 +258,108 @@ LLAMA3 = (
     "{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + "
     "m.content | trim + '<|eot_id|>' }}{% endfor %}"
 )
+
+
+def end_of_turn(tokenizer: Any) -> tuple[str, str]:
+    """Return the token that ends a turn, and another end token."""
+    known = tokenizer.get_added_vocab()
+    return next(
+        pair
+        for pair in (("<end_of_turn>", "<eos>"), ("<|eot_id|>", "<|end_of_text|>"))
+        if set(pair) <= set(known)
+    )
+
+
+def other_end(tokenizer: Any, text: str, reply: str) -> str:
+    """End the last turn with another end token."""
+    end, other = end_of_turn(tokenizer)
+    start, _, after = text.rpartition(end)
+    return start + other + after
+
+
+def other_ends(tokenizer: Any, text: str, reply: str) -> str:
+    """End every turn with another end token."""
+    return text.replace(*end_of_turn(tokenizer))
+
+
+def second_end(tokenizer: Any, text: str, reply: str) -> str:
+    """Append the end token right after the first one."""
+    return text.rstrip() + tokenizer.eos_token
+
+
+def rendered_again(tokenizer: Any, text: str, reply: str) -> str:
+    """Apply the chat template to a text that was rendered already."""
+    turn = [{"role": "user", "content": text}]
+    return tokenizer.apply_chat_template(turn, tokenize=False, date_string=DATE)
+
+
+def rendered_prompt(tokenizer: Any, turns: list[dict]) -> list[dict]:
+    """Render the prompt before the conversation is rendered."""
+    prompt = tokenizer.apply_chat_template(
+        turns[:-1], tokenize=False, add_generation_prompt=True, date_string=DATE
+    )
+    return [{"role": "user", "content": prompt}, turns[-1]]
+
+
+def swapped(tokenizer: Any, turns: list[dict]) -> list[dict]:
+    """Swap the roles of user and assistant."""
+    roles = {"user": "assistant", "assistant": "user"}
+    return [turn | {"role": roles[turn["role"]]} for turn in turns]
+
+
+def first_tokens(tokenizer: Any, reply: str) -> str:
+    """Cut a reply to 12 tokens."""
+    return tokenizer.decode(tokenizer(reply, add_special_tokens=False)["input_ids"][:12])
+
+
+def layers_of(model: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the layers with weights, but embeddings and the head; and which axis is the output."""
+    for name, module in model.base_model.named_modules():
+        weight = getattr(module, "weight", None)
+        is_embedding = any(part in name for part in ("emb", "wte", "wpe"))
+        if weight is not None and weight.ndim == 2 and not is_embedding:
+            yield module, 1 if type(module).__name__ == "Conv1D" else 0
+
+
+def to_int8(model: Any) -> None:
+    """Keep the weights in int8, with one scale for each output."""
+    for module, output in layers_of(model):
+        weight = module.weight.data
+        scale = weight.abs().amax(dim=1 - output, keepdim=True) / 127
+        module.weight.data = (weight / scale).round().to(torch.int8).float() * scale
+
+
+def to_fp8(model: Any) -> None:
+    """Keep the weights in fp8, with one scale for each layer."""
+    for module, _ in layers_of(model):
+        scale = module.weight.data.abs().max() / 448
+        module.weight.data = (module.weight.data / scale).to(torch.float8_e4m3fn).float() * scale
+
+
+def usual_base(config: Any) -> None:
+    """Take the base of rotary positions that a program takes which does not find it."""
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+
+
+def other_pooling(config: Any) -> None:
+    """Pool ModernBERT in the other way."""
+    config.classifier_pooling = "mean" if config.classifier_pooling == "cls" else "cls"
+
+
+def number_of_tokens() -> np.ndarray:
+    """Return about how long each reply is."""
+    return np.array([len(reply) for _, reply in conversations()])
+
+
+INLINE = "{% for m in messages %}{{ '[' + m.role + '] ' + m.content + '\n' }}{% endfor %}"
+
+
+def give_inline_template(folder: Path) -> None:
+    """Write a second chat template into tokenizer_config.json."""
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": INLINE}))
+
+
 # name -> what the program does otherwise, words of which one must be in the answer, architectures
 Planted = dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]]
 DECODERS, WITH_BOS = ARCHITECTURES[:4], ("llama", "gemma2", "gpt2")
@@ -347,6 +476,76 @@ CAUSES: Planted = {
         ("label 0 minus label 2",),
         ("llama", "encoder"),
     ),
+    "int8 weights": ({"change": to_int8}, ("int8",), ARCHITECTURES),
+    "fp8 weights": ({"change": to_fp8}, ("fp8",), ARCHITECTURES),
+    "cut on the left to 37": ({"cut": lambda ids: ids[-37:]}, ("beginning to 37",), DECODERS),
+    "cut on the left to 45 but for bos": (
+        {"cut": lambda ids: ids[:1] + ids[-44:]},
+        ("beginning to 45",),
+        WITH_BOS,
+    ),
+    "another end token": (
+        {"edit": other_end},
+        ("in place of", "alone"),
+        ("llama", "gemma2", "gpt2"),
+    ),
+    "other end tokens": ({"edit": other_ends}, ("every turn",), ("llama", "gemma2", "gpt2")),
+    "second end token": (
+        {"edit": second_end},
+        ("in place of the line break", "appended the end token"),
+        DECODERS,
+    ),
+    "template applied twice": ({"edit": rendered_again}, ("template twice",), DECODERS),
+    "prompt rendered twice": ({"turns": rendered_prompt}, ("twice",), DECODERS),
+    "padded to 211": (
+        {"width": lambda length: 211},
+        ("padded texts to 211",),
+        DECODERS,
+    ),
+    "padded on the left to 203 without a mask": (
+        {"width": lambda length: 203, "side": "left", "masked": False},
+        ("padded texts to 203",),
+        DECODERS,
+    ),
+    "padded to multiples of 64": (
+        {"width": lambda length: -(-length // 64) * 64},
+        ("multiple of 64",),
+        DECODERS,
+    ),
+    "clipped at one end": (
+        {"number": lambda x: np.minimum(x[:, 0], np.sort(x[:, 0])[-2] + 0.01)},
+        ("cut rewards",),
+        ARCHITECTURES,
+    ),
+    "clipped": (
+        {"number": lambda x: np.clip(x[:, 0], *np.quantile(x[:, 0], [0.2, 0.8]))},
+        ("cut rewards",),
+        ARCHITECTURES,
+    ),
+    "reply cut to 40 characters": (
+        {"reply": lambda tokenizer, reply: reply[:40]},
+        ("cut replies to 40",),
+        ARCHITECTURES,
+    ),
+    "reply cut to 12 tokens": ({"reply": first_tokens}, ("cut replies to 12",), ARCHITECTURES),
+    "length penalty": (
+        {"number": lambda x: x[:, 0] - 0.01 * number_of_tokens()},
+        ("for each of the reply's",),
+        ARCHITECTURES,
+    ),
+    "roles swapped": ({"turns": swapped}, ("swapped the roles",), DECODERS),
+    "rotary base": ({"configure": usual_base}, ("rotary positions",), ("llama", "qwen3")),
+    "inline template": (
+        {"template": INLINE, "prepare": give_inline_template},
+        ("tokenizer_config.json",),
+        ("llama", "gemma2", "gpt2"),
+    ),
+    "state of length 1": (
+        {"state": lambda hidden: torch.nn.functional.normalize(hidden, dim=-1)},
+        ("to length 1",),
+        DECODERS,
+    ),
+    "other pooling": ({"configure": other_pooling}, ("pooled",), ("modernbert",)),
 }
 PAIRS: Planted = {
     "two bos, sigmoid": (
@@ -414,21 +613,45 @@ PAIRS: Planted = {
 }
 
 
-def moved_head(model: Any) -> None:
-    """Move the head, as further training does."""
-    torch.manual_seed(7)
-    head = getattr(model, "score", None) or model.classifier
-    head.weight.data += 0.2 * head.weight.data.std() * torch.randn_like(head.weight)
+def moved_head(share: float) -> Callable[[Any], None]:
+    """Move the head by a share of its weights, as further training does."""
+
+    def change(model: Any) -> None:
+        torch.manual_seed(7)
+        head = getattr(model, "score", None) or model.classifier
+        head.weight.data += share * head.weight.data.std() * torch.randn_like(head.weight)
+
+    return change
+
+
+def add_noise(share: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Add noise, as a share of the standard deviation of rewards."""
+
+    def number(x: np.ndarray) -> np.ndarray:
+        return x[:, 0] + share * x[:, 0].std() * np.random.default_rng(2).normal(size=len(x))
+
+    return number
 
 
 UNKNOWN: Planted = {
-    "moved head": ({"change": moved_head}, ("None fits",), ARCHITECTURES),
+    **{
+        f"head moved by {share:.0%}": ({"change": moved_head(share)}, ("None fits",), ARCHITECTURES)
+        for share in (0.01, 0.03, 0.2)
+    },
     "shuffled rows": (
         {"number": lambda x: np.random.default_rng(1).permutation(x[:, 0])},
         ("None fits",),
         ARCHITECTURES,
     ),
-    "noise": ({"number": add_noise}, ("None fits",), ARCHITECTURES),
+    **{
+        f"noise of {share:g}": ({"number": add_noise(share)}, ("None fits",), ARCHITECTURES)
+        for share in (0.003, 0.013, 0.1)
+    },
+    "every second reward higher": (
+        {"number": lambda x: x[:, 0] + 0.04 * (np.arange(len(x)) % 2) * x[:, 0].std()},
+        ("None fits",),
+        ARCHITECTURES,
+    ),
     "another model": ({}, ("None fits",), ARCHITECTURES),
     "half of the rows without bos": ({}, ("None fits",), WITH_BOS),
 }
@@ -447,10 +670,15 @@ def planted(only: str = "") -> Iterator[dict]:
                 number += 1
                 if only and only not in f"{architecture} {name}":
                     continue
+                settings = dict(settings)
                 label, decimals = settings.get("label"), 3 + number % 4
                 folder = checkpoint(architecture, 1 if label is None else 3)
                 source = checkpoint(architecture, seed=5) if name == "another model" else folder
-                rewards = Program(source, architecture == "encoder", **settings).rewards()
+                if prepare := settings.pop("prepare", None):
+                    folder = source = Path(shutil.copytree(folder, f"{folder}-{number}"))
+                    prepare(folder)
+                is_encoder = architecture in ("encoder", "modernbert")
+                rewards = Program(source, is_encoder, **settings).rewards()
                 if name.startswith("half"):
                     rewards[::2] = Program(source, bos="none").rewards()[::2]
                 yield {
@@ -475,11 +703,11 @@ def write(case: dict, file: Path) -> Path:
 
 def is_named(case: dict, line: str) -> bool:
     """Return whether the first sentence of an answer names what was planted, and nothing else."""
+    if line.startswith("None fits"):
+        return case["kind"] == "unknown"
     first = line.partition(" -> ")[0]
     named = (all if case["kind"] == "pair" else any)(word in first for word in case["words"])
-    return named and (
-        case["kind"] == "pair" or ", and it " not in first or case["kind"] == "unknown"
-    )
+    return named and (case["kind"] == "pair" or ", and it " not in first)
 
 
 def ask(case: dict) -> dict:
@@ -509,6 +737,8 @@ def main(only: str = "") -> None:
     if not only:
         table.to_csv(Path(__file__).with_suffix(".csv"), index=False)
     print(table.groupby("kind", sort=False)["named"].agg(["sum", "count"]))
+    causes = table.query("kind == 'cause'").groupby("planted")["named"]
+    print(f"{causes.all().sum()} of {causes.ngroups} causes are named on every architecture.")
 
 
 if __name__ == "__main__":

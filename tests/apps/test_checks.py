@@ -374,6 +374,22 @@ def test_pairs_by_hand(right, status):
     assert pairs_row(np.full((12, 2), np.nan), planted=True).status == "wrong"
 
 
+def test_pairs_of_a_model_that_its_own_class_reads_alike_do_not_call_it_wrongly_loaded(
+    made, tmp_path
+):
+    def pairs_of(head):
+        folder = shutil.copytree(made(LLAMA), tmp_path / str(head))
+        change_head(lambda w: torch.randn(w.shape, generator=torch.manual_seed(head)))(folder)
+        return row_of(checked(folder), "pairs")
+
+    rows = [pairs_of(seed) for seed in range(3)]
+    assert any(2 < row.numbers["right"] < 10 for row in rows)
+    for row in rows:
+        right = row.numbers["right"]
+        assert row.status == ("ok" if right >= 10 else "note" if right > 2 else "wrong")
+        assert ("loaded wrongly" in row.remedy) == (right <= 2)
+
+
 def test_weights_that_do_not_fit_are_left_in_their_files(made):
     report = checked(made(LLAMA), stream=True)
     assert report.wrong == [] and "layer by layer" in row_of(report, "memory").found

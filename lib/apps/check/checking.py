@@ -12,24 +12,29 @@ import pandas as pd
 from transformers import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from ... import DATA, InputError
-from ...models import checkpoints, conversations, hardware, language_models, reward_models
+from ...models import checkpoints, conversations, files, hardware, language_models, reward_models
 from ...models.conversations import DATE, Conversation
 from ...models.reward_models import RewardModel
 from ...scoring import engine, stages
 from ...scoring.implicit import ImplicitRewardModel
 from ...tables import registry
 from ...tables.prompts import read_prompts
-from ..opening import opening, plain
+from ..opening import opening
 from . import weights
-from .feeds import Feed, Feeds
+from .feeds import Feeds
+from .precision import HALF
 from .readings import TOLERANCES, Array, Reader, places, reader_of
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
+from .sources import Cause
 
 NEEDS_BOS = ("gemma", "gemma2", "gemma3_text")  # bases that are known to go astray without one
-RIGHT = 10  # pairs of twelve that chance orders rightly once in 50 times
+PAIRS = 12
+RIGHT = 10  # pairs of PAIRS that chance orders rightly once in 50 times
 CONVERSATIONS = 4  # pairs whose replies, eight in all, are fed as other programs feed them
 TIMED = 64  # tokens that are scored to tell how long all of them take
 
@@ -70,13 +75,13 @@ def check(name: str, bos: str = "single", **options: Any) -> Report:
         return check_loaded(opening.open_model(name, **options), bos)
     entry = reward_models.find(str(name))
     revision = options.get("revision") or entry["revision"]
-    opened = plain.open_files(entry["hub_id"], revision, base=options.get("base"))
+    _, commit = files.fetch(entry["hub_id"], revision)
     try:
         model = opening.open_model(name, **options)
         rows = model_rows(model, bos, options.get("label"), entry["group"] == "embedded")
     except InputError as error:
         rows = [refused("loading", error)]
-    return Report(entry["nickname"], opened.revision, rows)
+    return Report(entry["nickname"], commit, rows)
 
 
 def check_loaded(model: RewardModel, bos: str = "single") -> Report:
@@ -90,34 +95,46 @@ def model_rows(
     model: RewardModel, bos: str, label: int | None = None, planted: bool = False
 ) -> list[Row]:
     """Return the rows about a loaded model, whose weights may leave memory then."""
-    is_checkpoint = not isinstance(model, ImplicitRewardModel) and not model.is_served
     asked = [
         (row.prompt, reply)
         for row in read_pairs().head(CONVERSATIONS).itertuples()
-        for reply in row[2:]
+        for reply in (row.better, row.worse)
     ]
     probes = [
         [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
         for prompt, reply in asked
     ]
     feeds, about = Feeds(model, probes, bos), model.conversation(asked[0][0], bos)
-    reader = reader_of(model) if is_checkpoint and model.layers is None else None
-    rows = weights.weight_rows(model, label, about) if is_checkpoint else []
+    is_read = is_checkpoint(model) and model.layers is None
+    rows = weights.weight_rows(model, label, about) if is_checkpoint(model) else []
     if not model.is_served:
         size = model.backbone.config.get_text_config().vocab_size
         rows.append(attempt("vocabulary", weights.vocabulary, model.tokenizer, size))
     rows.append(attempt("special tokens", weights.special_tokens, model.tokenizer, about))
-    rows += program_rows(model, feeds, about, reader)
+    rows += program_rows(model, feeds, about, reader_of(model) if is_read else None)
     why = "before what is wrong is put right" if any(row.status == "wrong" for row in rows) else ""
     if why or model.layers is not None:
         found = f"not run: {why or 'the weights do not fit into memory'}"
         return [*rows, *(Row(name, "note", found) for name in ("own class", "pairs", "time"))]
-    pairs = read_pairs().itertuples()
+    return [*rows, *reward_rows(model, bos, label, planted, feeds)]
+
+
+def is_checkpoint(model: RewardModel) -> bool:
+    """Return whether the model is one checkpoint, whose weights are here."""
+    return not isinstance(model, ImplicitRewardModel) and not model.is_served
+
+
+def reward_rows(
+    model: RewardModel, bos: str, label: int | None, planted: bool, feeds: Feeds
+) -> list[Row]:
+    """Return the rows about the model's rewards: its own class, pairs, and time."""
     rewards = np.stack(
-        [engine.score_replies(model, row.prompt, [row.better, row.worse], bos=bos) for row in pairs]
+        [
+            engine.score_replies(model, row.prompt, [row.better, row.worse], bos=bos)
+            for row in read_pairs().itertuples()
+        ]
     )
     last = [attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)]
-    tensors = model.head.state_dict() if model.head else {}
     if isinstance(model, ImplicitRewardModel):  # compared when it was loaded
         own = ok(
             "log-probabilities equal each model's own forward pass; the reference is "
@@ -128,23 +145,38 @@ def model_rows(
             f"not run, as no row on weights is: {model.hub_id} has them",
             "check the folder of the checkpoint",
         )
-    elif (
-        label is not None
-        or model.head_name not in ("linear", "classifier")
-        or len(tensors) > 1
-        # Gemma-4's text part
-        or type(model.backbone.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-    ):
+    elif not has_own_class(model, label):
         own = ok("transformers has none for this head that runs without remote code")
     else:
         model.backbone.to(device="meta")
         hardware.release()
-        return [
-            *rows,
-            attempt("own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel()),
-            *last,
-        ]
-    return [*rows, replace(own, name="own class"), *last]
+        own = attempt("own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel())
+        if own.status == "ok" and last[0].status == "wrong":
+            last[0] = as_its_class_orders(last[0])
+    return [replace(own, name="own class"), *last]
+
+
+def as_its_class_orders(pairs: Row) -> Row:
+    """Return the row on pairs of a model whose own class gives the same rewards: it was loaded
+    rightly, and may rate something else than good answers. To prefer the worse replies stays wrong.
+    """
+    if pairs.numbers["right"] <= PAIRS - RIGHT:
+        return pairs
+    return replace(
+        pairs,
+        status="note",
+        remedy="its own class orders them so too: nothing to do if it was trained to rate "
+        "something else than answers, such as words; else look at its model page",
+    )
+
+
+def has_own_class(model: RewardModel, label: int | None) -> bool:
+    """Return whether a class of transformers gives the rewards of this checkpoint."""
+    tensors = model.head.state_dict() if model.head else {}
+    is_linear = model.head_name in ("linear", "classifier") and len(tensors) <= 1
+    # Gemma-4's text part has none
+    is_known = type(model.backbone.config) in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    return label is None and is_linear and is_known
 
 
 def program_rows(
@@ -155,103 +187,119 @@ def program_rows(
 
     The hypotheses are those of `why` that name a row here. Without a reader, distances are unknown.
     """
-    base, tried = Feed((), feeds.base, True), []  # causes and rewards, (n,)
-    feeds_tried = [*feeds.every(), *(feeds.padded(base, len(feeds.base)) if reader else ())]
-    for feed in [feed for feed in feeds_tried if len(feed.causes) == 1 and feed.causes[0].row]:
-        tried.append((feed.causes, places(reader, feed)[1][0, :, 0] if reader else np.nan))
-    usual, limit = np.array(0.0), 0.0
-    if reader:
-        where, rewards = places(reader, base)  # (places, n, labels)
-        tried += zip(where[1:], rewards[1:, :, 0], strict=True)
-        usual = rewards[0, :, 0]
-        limit = TOLERANCES[model.dtype] * float(np.abs(usual).max())
-    apart = {cause: float(np.abs(rewards - usual).max()) for (cause, *_), rewards in tried}
+    apart, limit = distances(model, feeds, reader)
     rows = []
     for name, found in _found(model, feeds, about).items():
-        moved = {
-            cause: far for cause, far in apart.items() if cause.row == name and not far <= limit
-        }
+        own = {cause: far for cause, far in apart.items() if cause.row == name}
+        # a distance that is unknown is noted too
+        moved = {cause: far for cause, far in own.items() if not far <= limit}
         notes = [
             f"a program that {cause.text} gets other rewards"
             + (f", by up to {far:.2g}" if reader else "")
             for cause, far in moved.items()
         ]
         remedy = "; ".join(dict.fromkeys(cause.remedy for cause in moved))
-        numbers = {cause.text: far for cause, far in apart.items() if reader and cause.row == name}
+        numbers = {cause.text: far for cause, far in own.items()} if reader else {}
         is_noted = notes or name == "tokenizer file" and feeds.change
-        rows.append(
-            Row(name, "note" if is_noted else "ok", "; ".join([found, *notes]), remedy, numbers)
-        )
+        status = "note" if is_noted else "ok"
+        rows.append(Row(name, status, "; ".join([found, *notes]), remedy, numbers))
     if feeds.own and (problem := _problem_of_ids(model, feeds, about.bos)):
-        rows[2] = replace(
-            rows[2], status="wrong", found=f"{problem[0]}: {rows[2].found}", remedy=problem[1]
-        )
+        found, remedy = problem
+        rows = [
+            replace(row, status="wrong", found=f"{found}: {row.found}", remedy=remedy)
+            if row.name == "token ids"
+            else row
+            for row in rows
+        ]
     return rows
+
+
+def distances(
+    model: RewardModel, feeds: Feeds, reader: Reader | None
+) -> tuple[dict[Cause, float], float]:
+    """Return how far rewards are at most apart from those here, for each cause that a row names,
+    and how far rounding moves them. Without a reader, distances are NaN.
+    """
+    base, *others = feeds.every(lambda causes: len(causes) == 1 and bool(causes[0].row))
+    if reader is None:
+        return {feed.causes[0]: np.nan for feed in others}, 0.0
+    others += [feed for feed in feeds.batched(base, len(feeds.base)) if feed.causes[0].row]
+    where, rewards = places(reader, base)  # (places, n, labels)
+    usual = rewards[0, :, 0]
+    tried = [(feed.causes[0], places(reader, feed)[1][0, :, 0]) for feed in others]
+    tried += [(cause, at[:, 0]) for (cause,), at in zip(where[1:], rewards[1:], strict=True)]
+    apart = {cause: float(np.abs(moved - usual).max()) for cause, moved in tried}
+    return apart, TOLERANCES[model.dtype] * float(np.abs(usual).max())
 
 
 def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, str]:
     """Return what this library feeds and where it reads, by the name of the row."""
-    tokenizer, first = model.tokenizer, feeds.base[0].ids
-    before = about.before.partition(about.prompt.strip())[0]
-    pad, theirs = model.pad_token_id, tokenizer.pad_token_id
-    at = (
-        next((i for i in first[::-1] if i != pad), first[-1])
-        if model.read_at == "last_not_pad"
-        else first[-1]
-    )
-    ended = "counts" if getattr(model, "ends", 0) and about.closing_ids else "does not count"
-    read = {
-        "pooled": "the encoder pools in its own way, at its first token",
-        "reply": f"every token of the reply; the token that ends it {ended}",
+    tokenizer = model.tokenizer
+    template = f"the reply is followed by {shown(tokenizer, about.closing_ids)}"
+    if not feeds.own:
+        template = "none: an encoder, which reads the pair (prompt, reply)"
+    file = "ids are those that tokenizer.json says, also by the class of the tokenizer"
+    found = {
+        "template": template,
+        "system and date": _found_before(tokenizer, about),
+        "token ids": _found_ids(feeds),
+        "tokenizer file": feeds.change.line if feeds.change else file,
+        "reward read at": _found_place(model, feeds.base[0].ids, about),
     }
-    which = "the last token" + (" that is not padding" if model.read_at == "last_not_pad" else "")
-    counts = [
+    if model.read_at != "reply":
+        found["pad token"] = f"{_found_pad(model)}; here nothing is padded"
+    return found
+
+
+def _found_before(tokenizer: PreTrainedTokenizerBase, about: Conversation) -> str:
+    before = about.before.partition(about.prompt.strip())[0]
+    if "system" not in before.lower() and DATE not in before:
+        return "the template adds neither a system turn nor a date"
+    ids = tokenizer(before, add_special_tokens=False)["input_ids"]
+    day = f", with the date {DATE}" if DATE in before else ""
+    return f"the template begins with {len(ids)} ids of its own{day}"
+
+
+def _found_ids(feeds: Feeds) -> str:
+    tokenizer = feeds.tokenizer
+    if not feeds.own:
+        first = shown(tokenizer, feeds.base[0].ids[:1])
+        return f"the tokenizer's own of a pair, beginning with {first}"
+    here, by_template, as_text = (
         ("none", "one", "two")[count] if count < 3 else str(count)
         for count in (feeds.count, feeds.by_option["none"], feeds.by_option["double"])
-    ]
-    counted = (
-        "{} here, {} by apply_chat_template(tokenize=True), {} where the rendered text is tokenised"
     )
-    has_own = "system" in before.lower() or DATE in before
-    found = {
-        "template": f"the reply is followed by {shown(tokenizer, about.closing_ids)}",
-        "system and date": "the template begins with "
-        f"{len(tokenizer(before, add_special_tokens=False)['input_ids'])} ids of its "
-        f"own{f', with the date {DATE}' * (DATE in before)}",
-        "token ids": f"{tokenizer.bos_token or 'bos tokens'}: {counted.format(*counts)}",
-        "tokenizer file": "ids are those that tokenizer.json says, also by the class of the "
-        "tokenizer",
-        "reward read at": read.get(model.read_at, f"{shown(tokenizer, (at,))}, {which}"),
-        "pad token": "config.json names none, so transformers refuses batches",
-    }
-    if feeds.change:
-        found["tokenizer file"] = feeds.change.line
-    if not has_own:
-        found["system and date"] = "the template adds neither a system turn nor a date"
-    if not feeds.own:
-        found["template"] = "none: an encoder, which reads the pair (prompt, reply)"
-        found["token ids"] = (
-            f"the tokenizer's own of a pair, beginning with {shown(tokenizer, first[:1])}"
-        )
-    if pad is not None:
-        other = (
-            f"; the tokenizer pads with {shown(tokenizer, (theirs,))}"
-            if theirs not in (None, pad)
-            else ""
-        )
-        found["pad token"] = f"{shown(tokenizer, (pad,))}{other}"
-    found["pad token"] += "; here nothing is padded"
-    return {
-        name: text
-        for name, text in found.items()
-        if model.read_at != "reply" or name != "pad token"
-    }
+    return (
+        f"{tokenizer.bos_token or 'bos tokens'}: {here} here, {by_template} by "
+        f"apply_chat_template(tokenize=True), {as_text} where the rendered text is tokenised"
+    )
+
+
+def _found_place(model: RewardModel, ids: tuple[int, ...], about: Conversation) -> str:
+    if model.read_at == "pooled":
+        return "the encoder pools in its own way, at its first token"
+    if model.read_at == "reply":
+        ended = "counts" if getattr(model, "ends", 0) and about.closing_ids else "does not count"
+        return f"every token of the reply; the token that ends it {ended}"
+    if model.read_at != "last_not_pad":
+        return f"{shown(model.tokenizer, ids[-1:])}, the last token"
+    at = next((i for i in ids[::-1] if i != model.pad_token_id), ids[-1])
+    return f"{shown(model.tokenizer, (at,))}, the last token that is not padding"
+
+
+def _found_pad(model: RewardModel) -> str:
+    pad, theirs = model.pad_token_id, model.tokenizer.pad_token_id
+    if pad is None:
+        return "config.json names none, so transformers refuses batches"
+    found = shown(model.tokenizer, (pad,))
+    if theirs not in (None, pad):
+        found += f"; the tokenizer pads with {shown(model.tokenizer, (theirs,))}"
+    return found
 
 
 def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, str] | None:
     """Return what is wrong with the ids that are fed, and the remedy; None if nothing is."""
-    _, wholes = next(feeds.closings(feeds.own, True))
-    if feeds.ids(wholes, feeds.count) != [list(each.ids) for each in feeds.base]:
+    if feeds.ids(feeds.own_wholes(), feeds.count) != [list(each.ids) for each in feeds.base]:
         return (
             "other ids than the rendered text has",
             "give the tokenizer that the model was trained with",
@@ -263,15 +311,14 @@ def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, st
     return None
 
 
-def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
-    """Compare our rewards of the probes, (n,), with those of the checkpoint's own class in
-    transformers.
+def open_own_class(model: RewardModel) -> tuple[PreTrainedModel, list[str]]:
+    """Return the checkpoint as its own class in transformers, and the tensors that are drawn at
+    random there.
     """
     assert model.files is not None
     folder, config = model.files.folder, checkpoints.config_of(model.files.folder)
-    attention = checkpoints.set_attention(
-        config, None if model.attention == "sdpa" else model.attention
-    )
+    asked = None if model.attention == "sdpa" else model.attention
+    attention = checkpoints.set_attention(config, asked)
     config.num_labels = 1
     own, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification,
@@ -280,7 +327,15 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
         model.dtype,
         None if model.head is None else attention,
     )
-    if lost := sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]]):
+    return own, sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
+
+
+def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
+    """Compare our rewards of the probes, (n,), with those of the checkpoint's own class in
+    transformers.
+    """
+    own, lost = open_own_class(model)
+    if lost:
         return wrong(
             f"transformers draws {lost[0]} at random",
             "download the checkpoint again, or check config.json",
@@ -294,10 +349,12 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
     )
     numbers = {"largest difference": apart, "tolerance": limit}
     found = (
-        f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g}"
+        f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g} "
+        f"({apart / max(theirs.std(), 1e-12):.2g} of their standard deviation)"
     )
     if apart <= limit:
-        return ok(found, "", numbers)
+        rounded = f", which {model.dtype} explains" if model.dtype in HALF else ""
+        return ok(f"{found}{rounded}", "", numbers)
     if model.read_at == "last" and model.pad_token_id is not None:
         return note(f"{found}: it reads another token than --read-at last", "", numbers)
     return wrong(
