@@ -226,7 +226,8 @@ class Sources:
                 cause = Cause(f"used the chat template in {file}", remedy)
                 yield self._of_turns(cause, self.turns, source=source)
         if self.template:
-            given = Cause(f"used the template {self.template}", "score with the same --template here")
+            remedy = f"score with --template {self.template} here"
+            given = Cause(f"used the template {self.template}", remedy)
             source = read_template(Path(self.template))
             yield self._of_turns(given, self.turns, source=source)
 
