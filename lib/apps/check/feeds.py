@@ -188,11 +188,11 @@ class Feeds:
             ends += self._opened_turns(after, self.model.opened.text)
         ends += self._end_tokens(after)
         for end, other in other_ends(self.tokenizer, after) if is_own else ():
-            cause = Cause(f"ended the reply's turn with {other} in place of {end}", CLOSE)
-            ends.append((cause, after.replace(end, other)))
+            text = f"ended the reply's turn with {other} in place of {end}"
+            ends.append((Cause(text, CLOSE), after.replace(end, other)))
         if after and self.own:
-            cause = Cause("appended a generation prompt", CLOSE)
-            ends.append((cause, after + self._generation_prompt))
+            prompted = after + self._generation_prompt
+            ends.append((Cause("appended a generation prompt", CLOSE), prompted))
         used: dict[str, Cause | None] = {}
         for cause, end in ends:
             used.setdefault(end, cause)

@@ -83,7 +83,7 @@ class Sources:
             yield from self._templates()
         yield from self._formats()
 
-    def rendered(self, turns: list[Turns], source: str = "", **options: Any) -> Texts | None:
+    def rendered(self, turns: Sequence[Turns], source: str = "", **options: Any) -> Texts | None:
         """Return the conversations as texts by a chat template, split after the reply; None if it
         refuses them.
 
@@ -106,7 +106,7 @@ class Sources:
             return [(text + reply, "") for text, reply in zip(texts, replies, strict=True)]
         return [split_after(text, reply) for text, reply in zip(texts, replies, strict=True)]
 
-    def _of_turns(self, cause: Cause, turns: list[Turns], **options: Any) -> Source:
+    def _of_turns(self, cause: Cause, turns: Sequence[Turns], **options: Any) -> Source:
         return cause, lambda: self.rendered(turns, **options)
 
     def _systems(self) -> Iterator[Source]:
