@@ -124,9 +124,6 @@ def _job_for(
 ) -> Job:
     defaults = parameters_of(notebook)
     given = {"collection": collection.name, "model": load}
-    if collection.name != defaults.get("collection"):
-        # a notebook may be committed on a sample; a run scores the whole vocabulary
-        given["tokens"] = 0
     given = {name: value for name, value in given.items() if name in defaults}
     # two may not fit into memory
     alone = declared.trains or bool(nickname) and not collection.is_embedded

@@ -16,14 +16,17 @@ import pytest
 from lib import ROOT, InputError
 from lib.apps.course.exercises import (
     ORDER,
+    PLAIN,
     SETUP,
     TITLE,
     Exercise,
+    copy_functions,
     read_section,
     stub_of,
+    with_functions,
     without_marks,
 )
-from lib.notebooks.files import EXERCISES, find_notebooks, stripped
+from lib.notebooks.files import EXERCISES, find_notebooks, read, stripped
 from lib.notebooks.jobs import exercise_job, key_of
 
 matplotlib.use("Agg")
@@ -179,6 +182,23 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
     ]:
         with pytest.raises(InputError, match=f"02_a.ipynb: .*{says}"):
             read_section(written(tmp_path, broken))
+
+
+def test_exercises_hold_the_functions_of_their_notebook(tmp_path):
+    """They are copied from its tagged cells, into the setup cells of the same id."""
+    for path in NOTEBOOKS:
+        assert with_functions(path) == read(path), "run: python -m lib.run course"
+    functions = [nbformat.v4.new_code_cell("n = 2", id="two", metadata={"tags": [PLAIN]})]
+    nbformat.write(nbformat.v4.new_notebook(cells=functions), tmp_path / "02_a.ipynb")
+    cells = cells_of_one()
+    cells.insert(2, nbformat.v4.new_code_cell("", id="two", metadata={"tags": [SETUP, PLAIN]}))
+    (tmp_path / EXERCISES).mkdir()
+    path = written(tmp_path / EXERCISES, cells)
+    copy_functions(path)
+    assert read(path).cells[2].source == "n = 2" and read_section(path).setup == "n = 1\nn = 2"
+    cells[2].id = "three"
+    with pytest.raises(InputError, match="02_a.ipynb has no cell 'three' tagged plain"):
+        read_section(written(tmp_path / EXERCISES, cells))
 
 
 def test_exercises_keep_their_metadata_when_they_are_committed(tmp_path):

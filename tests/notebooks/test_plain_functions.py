@@ -5,22 +5,29 @@ A plain function is a second implementation: it is written for reading, and shar
 library's.
 """
 
+import copy
 import itertools
+import os
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+import tiny
+import torch
 from scipy import stats
 
 from lib import ROOT
 from lib.alignment import kinds
 from lib.framing import effects
+from lib.models import conversations, reward_models
 from lib.notebooks.files import with_tag
+from lib.scoring import engine
 from lib.similarity import factors, rsa
 from lib.stats import crossed
 
-GIVEN = {"np": np, "pd": pd, "itertools": itertools}  # what a notebook's first cell imports
+# what a notebook's first cells import
+GIVEN = {"np": np, "pd": pd, "itertools": itertools, "copy": copy, "os": os, "torch": torch}
 
 
 def plain_functions(number: str) -> dict:
@@ -45,6 +52,20 @@ def framing():
 @pytest.fixture(scope="module")
 def undervalued():
     return plain_functions("07")
+
+
+# --- 01: a prompt that is read once
+
+
+@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm", "urm"])
+def test_the_plain_function_of_01_scores_a_whole_vocabulary_as_the_library_does(kind, tmp_path):
+    model = reward_models.load(tiny.make_checkpoint(tmp_path, kind), device="cpu")
+    texts = conversations.vocabulary(model.tokenizer)["text"].tolist()
+    prompt = "What, in one word, is the greatest thing ever?"
+    ours = plain_functions("01")["score_plainly"](model, prompt, texts, batch=50)
+    theirs = engine.score_replies(model, prompt, texts)
+    assert len(set(theirs)) > 100
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.ptp(theirs))
 
 
 # --- 03: tau, and relabelling

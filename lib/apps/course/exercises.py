@@ -10,9 +10,12 @@ from pathlib import Path
 import nbformat
 
 from ... import InputError
-from ...notebooks.files import EXERCISE, read
+from ...io import replacing
+from ...notebooks.files import EXERCISE, read, with_tag
 
 SETUP, SOLUTION, CHECK = "exercise-setup", "solution", "check"  # tags of cells
+# tag of a notebook's function, and of the setup cell, with the same id, that repeats it
+PLAIN = "plain"
 TITLE = "# Exercises: "  # how the first cell begins
 ORDER = (
     ("markdown", EXERCISE),
@@ -68,7 +71,7 @@ def read_section(notebook: Path) -> Section:
     """Return the exercises of a notebook that has nothing else. InputError names a cell of
     another form.
     """
-    cells = read(notebook).cells
+    cells = with_functions(notebook).cells
     before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, cells))
     after = cells[len(before) :]
     title, setup = before[:1], before[1:]
@@ -101,6 +104,30 @@ def _exercise(notebook: Path, name: str, cells: list[nbformat.NotebookNode]) -> 
         return Exercise(name, about["minutes"], about["difficulty"], *sources, wrong)
     except KeyError as error:
         raise InputError(f"{where} has no {error} in its metadata") from error
+
+
+def with_functions(exercises: Path) -> nbformat.NotebookNode:
+    """Return a notebook of exercises with the functions that these continue, as the notebook that
+    they belong to has them. InputError if it has no such function.
+    """
+    node = read(exercises)
+    copies = with_tag(node, PLAIN)
+    if copies:
+        notebook = exercises.parent.parent / exercises.name
+        sources = {cell.id: cell.source for cell in with_tag(read(notebook), PLAIN)}
+        for cell in copies:
+            if cell.id not in sources:
+                raise InputError(f"{notebook.name} has no cell '{cell.id}' tagged {PLAIN}")
+            cell.source = sources[cell.id]
+    return node
+
+
+def copy_functions(exercises: Path) -> None:
+    """Write the functions that exercises continue into their notebook, if they changed."""
+    node = with_functions(exercises)
+    if node != read(exercises):
+        with replacing(exercises) as part:
+            nbformat.write(node, part)
 
 
 def _tags(cell: nbformat.NotebookNode) -> list[str]:

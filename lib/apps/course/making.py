@@ -33,7 +33,16 @@ from ...notebooks.pages import highlights_of, without_folders
 from ...show.pages import TEMPLATES
 from ...tables.collection import EMBEDDED, WORDS
 from ..explorer import page as explorer
-from .exercises import CHECK, SOLUTION, TITLE, read_section, stub_of, without_marks
+from .exercises import (
+    CHECK,
+    SOLUTION,
+    TITLE,
+    copy_functions,
+    read_section,
+    stub_of,
+    with_functions,
+    without_marks,
+)
 
 COURSE = ROOT / "data" / "course"
 # in the folder of a course
@@ -58,6 +67,8 @@ def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
     InputError, with nothing written, for an exercise that does not have the right form.
     """
     paths, exercises = find_notebooks(notebooks), find_notebooks(notebooks / EXERCISES)
+    for path in exercises:
+        copy_functions(path)
     copies = {path.name: student_copy(path) for path in exercises}
     keys = {path.name: answer_key(path) for path in exercises}
     _write(folder / STUDENTS, copies)
@@ -86,7 +97,7 @@ def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:
 def student_copy(exercises: Path) -> NotebookNode:
     """Return a notebook of exercises without outputs and answers, with stubs for solutions."""
     read_section(exercises)  # refuses what does not have the form of exercises
-    node = _without_outputs(exercises)
+    node = _without_outputs(with_functions(exercises))
     is_answer = [
         (cell.cell_type, cell.metadata.get("tags")) == ("markdown", [SOLUTION])
         for cell in node.cells
@@ -104,7 +115,7 @@ def class_copy(notebook: Path) -> NotebookNode:
     """Return a notebook without outputs. If it can read the small models, which lie in the class
     folder, it does.
     """
-    node = _without_outputs(notebook)
+    node = _without_outputs(read(notebook))
     if EMBEDDED.name in parameters_of(notebook).get("collections", EMBEDDED.name).split():
         for cell in with_tag(node, "parameters"):
             assigned = re.compile(r'^collection = "[^"]*"', re.MULTILINE)
@@ -112,8 +123,7 @@ def class_copy(notebook: Path) -> NotebookNode:
     return node
 
 
-def _without_outputs(notebook: Path) -> NotebookNode:
-    node = read(notebook)
+def _without_outputs(node: NotebookNode) -> NotebookNode:
     node.metadata = nbformat.from_dict(KERNEL)
     for cell in node.cells:
         if cell.cell_type == "code":
