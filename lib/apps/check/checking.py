@@ -95,16 +95,12 @@ def model_rows(
     model: RewardModel, bos: str, label: int | None = None, planted: bool = False
 ) -> list[Row]:
     """Return the rows about a loaded model, whose weights may leave memory then."""
-    asked = [
-        (row.prompt, reply)
+    probes = [
+        [{"role": "user", "content": row.prompt}, {"role": "assistant", "content": reply}]
         for row in read_pairs().head(CONVERSATIONS).itertuples()
         for reply in (row.better, row.worse)
     ]
-    probes = [
-        [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
-        for prompt, reply in asked
-    ]
-    feeds, about = Feeds(model, probes, bos), model.conversation(asked[0][0], bos)
+    feeds, about = Feeds(model, probes, bos), model.conversation(probes[0][0]["content"], bos)
     is_read = is_checkpoint(model) and model.layers is None
     rows = weights.weight_rows(model, label, about) if is_checkpoint(model) else []
     if not model.is_served:

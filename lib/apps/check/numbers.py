@@ -128,18 +128,7 @@ def by_group(raw: Array, groups: Array) -> Iterator[Number]:
 def fitted(raw: Array, given: Given) -> Iterator[Number]:
     """Yield limits, scales and shifts that are fitted to the other program's rewards."""
     theirs = given.theirs
-    low, high = theirs.min(), theirs.max()
-    for text, predicted, constants in (
-        ("cut rewards above {high:.6g}", np.minimum(raw, high), {"high": high}),
-        ("cut rewards below {low:.6g}", np.maximum(raw, low), {"low": low}),
-        (
-            "cut rewards to [{low:.6g}, {high:.6g}]",
-            np.clip(raw, low, high),
-            {"low": low, "high": high},
-        ),
-    ):
-        at_places = {name: np.full(len(raw), value) for name, value in constants.items()}
-        yield Number(text, predicted, 1.0, len(constants), SAME, at_places)
+    yield from limited(raw, theirs)
     scale = (raw @ theirs) / (raw * raw).sum(axis=1)  # (places,)
     scaled = scale[:, None] * raw
     yield Number(
@@ -153,6 +142,22 @@ def fitted(raw: Array, given: Given) -> Iterator[Number]:
     constants = {"mean": predicted.mean(axis=1), "spread": predicted.std(axis=1)}
     text = "rescaled to mean {mean:.4g} and standard deviation {spread:.4g}"
     yield Number(text, predicted, np.abs(slope)[:, None], 2, SAME, constants)
+
+
+def limited(raw: Array, theirs: Array) -> Iterator[Number]:
+    """Yield rewards, (places, n), that were cut to the range of `theirs`, at one end or both."""
+    low, high = theirs.min(), theirs.max()
+    for text, predicted, constants in (
+        ("cut rewards above {high:.6g}", np.minimum(raw, high), {"high": high}),
+        ("cut rewards below {low:.6g}", np.maximum(raw, low), {"low": low}),
+        (
+            "cut rewards to [{low:.6g}, {high:.6g}]",
+            np.clip(raw, low, high),
+            {"low": low, "high": high},
+        ),
+    ):
+        at_places = {name: np.full(len(raw), value) for name, value in constants.items()}
+        yield Number(text, predicted, 1.0, len(constants), SAME, at_places)
 
 
 def of_labels(rewards: Array, label: int) -> Iterator[Number]:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from ... import InputError
 from ...models import checkpoints, reward_models
+from ...models.reward_models import RewardModel
 from ...scoring.reply_files import read_replies
 from ...show.display import show_token
 from ...tables import registry
@@ -109,41 +110,61 @@ def explain(
     - bos, label and the options are as for scoring; template is a file with a chat template that is
       tried too
     """
-    entry = reward_models.find(name)
+    reader, given = open_with_template(name, label, template, options)
+    slack = printed_to(rows["printed"].tolist())
+    printed, step = format_of(rows["printed"].astype(float).to_numpy(), slack)
+    search = search_for(reader, rows, slack + step, label or 0, bos, template)
+    here = places(reader, search.base)[1][0][:, search.label]
+    answer = partial(_answer, reader.model.nickname, rows, here)
+    if search.is_equal():
+        return answer(search.fits, printed)
+    if one := softmax_of_one(search.given.theirs, here):
+        return answer([one], printed)
+    others = list(other_weights(name, label, reader, given))
+    fits, precision = found_in(search, others, printed)
+    if fits:
+        causes = of_precision(name, reader, precision)
+        return answer([fit._replace(causes=(*fit.causes, *causes)) for fit in fits], precision)
+    return answer([search.nearest or Fit((), here, 0.0)], precision, found=False)
+
+
+def open_with_template(
+    name: str, label: int | None, template: str | None, options: dict
+) -> tuple[Reader, dict]:
+    """Return the reader of a model, in float32, and the options with which it was opened. A model
+    without a template of its own gets this one.
+    """
     given = {} if registry.is_served(name) else {"dtype": "float32"}
     given |= {option: value for option, value in options.items() if value is not None}
     try:
-        reader = open_reader(name, label, given)
+        return open_reader(name, label, given), given
     except InputError:
         if template is None:
             raise
-        given["template"] = template  # of a tokenizer that has none of its own
-        reader = open_reader(name, label, given)
-    theirs = rows["printed"].astype(float).to_numpy()
-    slack = printed_to(rows["printed"].tolist())
-    printed, step = format_of(theirs, slack)
-    search = search_for(reader, rows, slack + step, label or 0, bos, template)
-    here = places(reader, search.base)[1][0][:, search.label]
-    answer = partial(_answer, entry["nickname"], rows, here)
-    if search.is_equal():
-        return answer(search.fits, printed)
-    if (theirs == 1).all() and np.abs(here - 1).max() > 0.1:
-        one = Cause(
-            "applied the softmax to a single output, which always gives 1",
-            "switch the activation off there",
-        )
-        return answer([Fit((one,), theirs, 0.0)], printed)
-    others = list(other_weights(name, label, reader, given))
-    fits, precision = found_in(search, others, printed)
-    if fits and not reader.model.is_served:
-        usual = checkpoints.dtype_for(
-            entry["dtype"], reader.model.device, config_in_file(reader.model)
-        )
-        if precision not in ("float32", usual):
-            remedy = f"compute in float32 there, or say --dtype {precision} here"
-            cause = Cause(f"computed in {precision}", remedy)
-            fits = [fit._replace(causes=(*fit.causes, cause)) for fit in fits]
-    return answer(fits or [search.nearest or Fit((), here, 0.0)], precision, bool(fits))
+    given["template"] = template
+    return open_reader(name, label, given), given
+
+
+def softmax_of_one(theirs: Array, here: Array) -> Fit | None:
+    """Return the hypothesis of a softmax over one output, if all rewards are 1 and not here."""
+    if (theirs != 1).any() or np.abs(here - 1).max() <= 0.1:
+        return None
+    text = "applied the softmax to a single output, which always gives 1"
+    return Fit((Cause(text, "switch the activation off there"),), theirs, 0.0)
+
+
+def of_precision(name: str, reader: Reader, precision: str) -> list[Cause]:
+    """Return the cause that the other program computed in a precision in which this library would
+    not.
+    """
+    model = reader.model
+    if model.is_served or precision == "float32":
+        return []
+    usual = reward_models.find(name)["dtype"]
+    if precision == checkpoints.dtype_for(usual, model.device, config_in_file(model)):
+        return []
+    remedy = f"compute in float32 there, or say --dtype {precision} here"
+    return [Cause(f"computed in {precision}", remedy)]
 
 
 def search_for(
@@ -161,12 +182,7 @@ def search_for(
         for context, reply in zip(rows["context"], replies, strict=True)
     ]
     feeds = Feeds(reader.model, turns, bos, template)
-    ids = reader.model.tokenizer(replies, add_special_tokens=False)["input_ids"]
-    lengths = {
-        "tokens": np.array([len(each) for each in ids]),
-        "words": np.array([len(reply.split()) for reply in replies]),
-        "characters": np.array([len(reply) for reply in replies]),
-    }
+    lengths = lengths_of(reader.model, replies)
     theirs = rows["printed"].astype(float).to_numpy()
     given = Given(theirs, rows["context"].factorize()[0], lengths)
     search = Search(reader, feeds, given, slack, noise=0.0, label=label)
@@ -174,6 +190,13 @@ def search_for(
     spread = np.abs(usual - np.median(usual, axis=0)).max()
     search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(np.abs(usual).max())
     return search
+
+
+def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
+    """Return how long replies are, unit -> (n,)."""
+    ids = model.tokenizer(replies, add_special_tokens=False)["input_ids"]
+    units = {"tokens": ids, "words": [reply.split() for reply in replies], "characters": replies}
+    return {unit: np.array([len(each) for each in parts]) for unit, parts in units.items()}
 
 
 def found_in(search: Search, others: list[Reader], printed: str) -> tuple[list[Fit], str]:
