@@ -81,10 +81,10 @@ RECORDS: dict[str, dict] = {
     },
     # ours finds the known optimum; more tokens reach further on average
     "08_longer_replies_with_gcg-A-Gem-48": {
-        "swap_spearman": near(0.155, abs=0.02),
+        "swap_spearman": near(0.48, abs=0.05),
         "found_of_10": near(8, abs=2),
-        "gain_optimal": near(0.38, abs=0.2),
-        "gain_pessimal": near(1.65, abs=0.4),
+        "gain_optimal": near(0.16, abs=0.14),
+        "gain_pessimal": near(1.57, abs=0.4),
     },
     "09_language_model_logprobs": {
         "reward_models": 10,

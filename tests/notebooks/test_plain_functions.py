@@ -20,9 +20,14 @@ from scipy import stats
 from lib import ROOT
 from lib.alignment import kinds
 from lib.framing import effects
+from lib.language import policies
 from lib.models import conversations, reward_models
+from lib.models.reward_models import load
 from lib.notebooks.files import with_tag
 from lib.scoring import engine
+from lib.search import searches
+from lib.search.gcg import Settings
+from lib.search.objective import DIRECTIONS, Objective, allowed_ids
 from lib.similarity import factors, rsa
 from lib.stats import crossed
 
@@ -30,10 +35,10 @@ from lib.stats import crossed
 GIVEN = {"np": np, "pd": pd, "itertools": itertools, "copy": copy, "os": os, "torch": torch}
 
 
-def plain_functions(number: str) -> dict:
-    """Return the names that the plain cells of a notebook define."""
+def plain_functions(number: str, **given) -> dict:
+    """Return the names that the plain cells of a notebook define, which see what is given, too."""
     [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-    names = dict(GIVEN)
+    names = GIVEN | given
     for cell in with_tag(nbformat.read(path, 4), "plain"):
         exec(cell.source, names)
     return names
@@ -173,3 +178,96 @@ def test_the_share_of_neighbours_above_an_item_is_the_librarys_with_ties_too(und
     for item, model in itertools.product(by_library.index, rewards):
         by_hand = undervalued["share_above"](item, place, rewards[model], of_kind, 10)
         assert by_hand == pytest.approx(by_library.loc[item, model])
+
+
+# --- 10: the optimum
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+LOG_REFERENCE = np.log(np.random.default_rng(0).dirichlet(np.ones(500)))
+REWARD = np.random.default_rng(1).normal(size=500)
+
+
+def test_the_optimum_of_three_replies():
+    kl_optimal = plain_functions("10")["kl_optimal"]
+    q = kl_optimal(np.array([0.6, 0.3, 0.1]), np.array([0.0, np.log(2), -np.log(2)]), 1.0)
+    assert q == pytest.approx(np.array([0.6, 0.3 * 2, 0.1 / 2]) / 1.25)  # their sum is 1.25
+
+
+@pytest.mark.parametrize("beta", [0.05, 1.0, 20.0])
+def test_the_optimum_is_the_librarys(beta):
+    built = plain_functions("10")
+    q = built["kl_optimal"](np.exp(LOG_REFERENCE), REWARD, beta)
+    expected = policies.optimum(LOG_REFERENCE, REWARD, 1 / beta)
+    assert np.log(q) == pytest.approx(expected, abs=1e-9)
+    assert built["kl"](q, np.exp(LOG_REFERENCE)) == pytest.approx(
+        policies.kl(expected, LOG_REFERENCE), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("nats", [0.1, 1.0, 4.0])
+def test_beta_by_bisection_is_the_librarys(nats):
+    beta = plain_functions("10")["beta_at"](np.exp(LOG_REFERENCE), REWARD, nats)
+    strength = policies.strength_at(policies.optimum, LOG_REFERENCE, REWARD, nats)
+    assert 1 / beta == pytest.approx(strength, rel=1e-6)
+
+
+# --- 08: gains and the search
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return load(str(tiny.smooth_checkpoint(tmp_path_factory.mktemp("smooth"))), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def objectives(model):
+    return {way: Objective(model, PROMPT, way, allowed_ids(model)) for way in DIRECTIONS}
+
+
+def test_gains_are_the_objectives(model, objectives):
+    objective = objectives["optimal"]
+    reply = objective.draw(3, np.random.default_rng(0))
+    e = objective._embed(list(reply))
+    g = objective.scorer.gradient((*reply, *objective.closing))[:3]
+    gains = plain_functions("08")["gains_of"](g, e, objective.embeddings)
+    assert gains.numpy() == pytest.approx(objective.gains(reply), abs=1e-5)
+    stays = [gains[place, np.searchsorted(objective.allowed, i)] for place, i in enumerate(reply)]
+    assert np.abs(stays).max() < 1e-5  # a token that stays brings nothing
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("length", [2, 3])
+def test_gcg_by_hand_finds_what_the_librarys_finds(objectives, direction, length):
+    objective = objectives[direction]
+    start = objective.draw(length, np.random.default_rng(0))
+    reply, value = plain_functions("08")["gcg_by_hand"](objective, start, 200)
+    found = searches.search(objective, start, Settings("GCG", budget=200, top_k=64))
+    assert tuple(reply) == found.ids
+    assert objective.sign * value == pytest.approx(found.reward)
+
+
+def test_averaged_gains_change_the_steps_after_the_first(objectives, monkeypatch):
+    objective, scored = objectives["optimal"], []
+    values = objective.values
+    monkeypatch.setattr(
+        objective, "values", lambda replies: scored.append(replies) or values(replies)
+    )
+    start, steps = objective.draw(3, np.random.default_rng(0)), {}
+    for momentum in (0.0, 0.9):
+        scored.clear()
+        plain_functions("08")["gcg_by_hand"](objective, start, 150, momentum=momentum)
+        steps[momentum] = [replies.tolist() for replies in scored]
+    assert steps[0.0][:2] == steps[0.9][:2]  # the start, and a step by one gradient
+    assert steps[0.0][2:] != steps[0.9][2:]
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_what_survives_by_hand_is_what_the_library_says(model, objectives, length):
+    around = model.conversation(PROMPT)
+    names = {"before": list(around.prefix_ids), "after": list(around.closing_ids)}
+    survives = plain_functions("08", loaded=model, **names)["survives"]
+    objective = objectives["optimal"]
+    replies = np.random.default_rng(0).choice(objective.allowed, (200, length))
+    by_hand = survives(replies, PROMPT)
+    assert 0 < by_hand.mean() < 1
+    assert (by_hand == objective.round_trip(replies)).all()
