@@ -173,18 +173,21 @@ def test_the_command_says_it_in_one_line_and_as_json(plant, capsys):
 
 def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
     file = tmp_path / "rewards.jsonl"
-    turns = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Love."}]
-    file.write_text(
-        "\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, 2.5, -0.125))
-    )
+
+    def line(reward):
+        turns = [
+            {"role": "user", "content": f"Why {reward}?"},
+            {"role": "assistant", "content": "Love."},
+        ]
+        return {"messages": turns, "score": reward}
+
+    file.write_text("\n".join(json.dumps(line(reward)) for reward in (1, 2.5, -0.125)))
     rows = why.read_rewards(file)
     assert list(rows["printed"]) == ["1", "2.5", "-0.125"] and list(rows["reply"]) == ["Love."] * 3
-    file.write_text(
-        "\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, None, 2))
-    )
+    file.write_text("\n".join(json.dumps(line(reward)) for reward in (1, None, 2)))
     with pytest.raises(InputError, match="row 2: the reward"):
         why.read_rewards(file)
-    file.write_text(json.dumps({"messages": turns, "quality": 1}))
+    file.write_text(json.dumps({"messages": line(1)["messages"], "quality": 1}))
     with pytest.raises(InputError, match="no column, or two, of reward"):
         why.read_rewards(file)
 

@@ -147,23 +147,22 @@ def reward_rows(
         model.backbone.to(device="meta")
         hardware.release()
         own = attempt("own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel())
-        if own.status == "ok" and last[0].status == "wrong":
-            last[0] = as_its_class_orders(last[0])
+    if own.status == "ok" and last[0].status == "wrong":
+        last[0] = of_another_task(last[0])
     return [replace(own, name="own class"), *last]
 
 
-def as_its_class_orders(pairs: Row) -> Row:
-    """Return the row on pairs of a model whose own class gives the same rewards: it was loaded
-    rightly, and may rate something else than good answers. To prefer the worse replies stays wrong.
+def of_another_task(pairs: Row) -> Row:
+    """Return the row on pairs of a model in which nothing else is wrong: it may rate something else
+    than good answers. To prefer the worse replies stays wrong.
     """
     if pairs.numbers["right"] <= PAIRS - RIGHT:
         return pairs
-    return replace(
-        pairs,
-        status="note",
-        remedy="its own class orders them so too: nothing to do if it was trained to rate "
-        "something else than answers, such as words; else look at its model page",
+    remedy = (
+        "nothing to do if it was trained to rate something else than answers, such as words; else "
+        "look at the rows above, and at its model page"
     )
+    return replace(pairs, status="note", remedy=remedy)
 
 
 def has_own_class(model: RewardModel, label: int | None) -> bool:
