@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from lib import ROOT
-from lib.apps.card.callback import ValueCardCallback
+from lib.apps.owner.card.callback import ValueCardCallback
 from lib.tables import collection
 
 STEPS, CONVERSATIONS, TOKENS, INTERVALS = 3, 32, 300, (100, 500, 1000)

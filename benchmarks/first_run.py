@@ -10,8 +10,8 @@ import pandas as pd
 
 from benchmarks.scoring import machine, table
 from lib import ROOT, InputError
+from lib.apps.runner import jobs
 from lib.io import replacing
-from lib.notebooks import jobs
 from lib.tables.collection import EMBEDDED
 
 PAGE = ROOT / "benchmarks" / "first_run.md"

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from lib import DATA
-from lib.apps.opening import open_model
+from lib.apps.owner.opening import open_model
 from lib.human_ratings import base, features, training, words
 from lib.models.language_models import LanguageModel
 from lib.planted import saving

@@ -13,8 +13,8 @@ import pandas as pd
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.scoring import machine, table, write_report
-from lib.apps.site.gathering import SITE
-from lib.notebooks.jobs import CARD_OF
+from lib.apps.classroom.site.gathering import SITE
+from lib.apps.runner.jobs import CARD_OF
 
 PAGES = {
     "first page": "index.html",

@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmarks.scoring import machine, peak_memory, seconds, table, write_report
 from lib import ROOT, InputError
-from lib.notebooks import files, jobs
+from lib.apps.runner import files, jobs
 from lib.tables.collection import VOCABULARY
 
 KILOBYTES = 2**20  # in a GB

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from lib import ROOT, api
+from lib import ROOT
+from lib.apps.runner import api
 from lib.models.conversations import DATE
 from lib.models.reward_models import RewardModel, load
 

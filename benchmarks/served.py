@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.scoring import QUESTION, machine, processor_seconds, table, write_report
-from lib.apps.opening import open_model
+from lib.apps.owner.opening import open_model
 from lib.models import conversations
 from lib.scoring import engine
 

@@ -31,7 +31,7 @@ from benchmarks.scoring import (
     tokenizer_of,
     write_report,
 )
-from lib.apps.opening import open_model
+from lib.apps.owner.opening import open_model
 from lib.scoring import by_layer, engine
 
 TOKENS = 500  # a random sample of the vocabulary

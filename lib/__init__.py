@@ -19,11 +19,12 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - search/: longer replies: GCG and its kin, fluency (notebook 08)
 - language/: log-probabilities of language models, and how much leaks in (notebook 09)
 - human_ratings/: a real language model, and a reward model of human ratings (notebooks 00, 01, 08)
-- notebooks/: the runner: jobs, workers, what is unchanged, pages
-- apps/: what stands on the rest: opening of any model, card, check, explorer, course, book, site,
-  cluster
-- run: the command line; it alone loads apps, by name
-- api: load, score, score_vocabulary, ends: what other projects import, as names of this package
+- apps/: what stands on the rest, by whom it serves. The paper needs none of it but opening
+  - owner/: of a reward model: opening of any model, check, card, cluster
+  - runner/: of notebooks: jobs, workers, what is unchanged, pages; api: what other projects import,
+    as names of this package
+  - classroom/: course, book, explorer, site
+- run: the command line; it and this file alone load apps, by name
 
 Three files to read first: models/heads (from a state to a reward), scoring/stages (how a prompt is
 read once) and search/gcg.
@@ -49,7 +50,7 @@ class InputError(ValueError):
 
 def __getattr__(name: str):
     """Load these names when they are asked for, so that importing the library stays quick."""
-    home = ".apps.card.callback" if name == "ValueCardCallback" else ".api"
+    home = ".apps.owner.card.callback" if name == "ValueCardCallback" else ".apps.runner.api"
     if name in __all__:
         return getattr(import_module(home, __name__), name)
     if name == "__version__":

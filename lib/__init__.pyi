@@ -1,11 +1,11 @@
 # For editors and type checkers: the names that lib/__init__.py loads when they are asked for.
 from pathlib import Path
 
-from .api import ends as ends
-from .api import load as load
-from .api import score as score
-from .api import score_vocabulary as score_vocabulary
-from .apps.card.callback import ValueCardCallback as ValueCardCallback
+from .apps.owner.card.callback import ValueCardCallback as ValueCardCallback
+from .apps.runner.api import ends as ends
+from .apps.runner.api import load as load
+from .apps.runner.api import score as score
+from .apps.runner.api import score_vocabulary as score_vocabulary
 
 DATA: Path
 ROOT: Path

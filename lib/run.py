@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 # notebooks before nbformat, which it makes quick
-from . import ROOT, InputError, io, notebooks  # noqa: F401
+from . import ROOT, InputError, io
+from .apps import runner  # noqa: F401
 from .io import Visible
 from .threads import share_cores
 
@@ -98,17 +99,13 @@ LOADING = (
 
 
 def published() -> int:
-    """Run the notebooks about published scores. With the apps, also measure models for cards and
-    write explorers.
-    """
-    from .notebooks import runs
+    """Run the notebooks about published scores, measure models for cards, and write explorers."""
+    from .apps.runner import runs
 
-    if not (ROOT / "lib" / "apps").is_dir():
-        return runs.reproduce_published()
     failed = runs.reproduce_published(
-        measure=import_module(".apps.card.others", __package__).publish
+        measure=import_module(".apps.owner.card.others", __package__).publish
     )
-    import_module(".apps.explorer.page", __package__).explore("published")
+    import_module(".apps.classroom.explorer.page", __package__).explore("published")
     return failed
 
 
@@ -198,7 +195,7 @@ def _score_vocabulary(
 COMMANDS = {
     "reproduce": Command(
         "run the notebooks for reward models, write pages and figures",
-        ".notebooks.runs:reproduce",
+        ".apps.runner.runs:reproduce",
         (
             argument(
                 "--models",
@@ -280,7 +277,7 @@ COMMANDS = {
     ),
     "notebooks": Command(
         "execute the committed notebooks again, without run-time metadata",
-        ".notebooks.runs:refresh",
+        ".apps.runner.runs:refresh",
         (
             argument(
                 "names",
@@ -292,16 +289,16 @@ COMMANDS = {
     ),
     "numbers": Command(
         "write figures/index.html and its pictures, from the committed claims",
-        ".notebooks.front:write",
+        ".apps.runner.front:write",
     ),
     "figure": Command(
         "tell where a figure or table of the paper is computed again",
-        ".notebooks.listing:figure",
+        ".apps.runner.listing:figure",
         (argument("item", metavar="FIG", help="such as 3C, or Table A6"),),
     ),
     "check": Command(
         "tell whether a model is scored as its makers meant",
-        ".apps.check.checking:print_report",
+        ".apps.owner.check.checking:print_report",
         (
             MODEL,
             *LOADING,
@@ -310,7 +307,7 @@ COMMANDS = {
     ),
     "why": Command(
         "tell why another program's rewards of some texts differ",
-        ".apps.check.why:why",
+        ".apps.owner.check.why:why",
         (
             MODEL,
             argument(
@@ -325,7 +322,7 @@ COMMANDS = {
     ),
     "card": Command(
         "one page on what a model values, beside published models",
-        ".apps.card.page:card",
+        ".apps.owner.card.page:card",
         (
             MODEL,
             *LOADING,
@@ -340,7 +337,7 @@ COMMANDS = {
     ),
     "compare": Command(
         "one page on what changed between two checkpoints, or several steps of a training",
-        ".apps.card.compare:compare",
+        ".apps.owner.card.compare:compare",
         (
             argument(
                 "models",
@@ -354,12 +351,12 @@ COMMANDS = {
     ),
     "export": Command(
         "write the texts that a card asks about, for a scorer of your own",
-        ".apps.card.outside:export",
+        ".apps.owner.card.outside:export",
         (argument("file", metavar="TEXTS.csv", help="the csv to write"),),
     ),
     "import": Command(
         "make a score table of rewards that another program computed",
-        ".apps.card.outside:import_rewards",
+        ".apps.owner.card.outside:import_rewards",
         (
             argument(
                 "file",
@@ -372,7 +369,7 @@ COMMANDS = {
     ),
     "verify": Command(
         "compare a real model, run here, with the scores published for it",
-        ".apps.check.verify:print_report",
+        ".apps.owner.check.verify:print_report",
         (
             MODEL,
             argument(
@@ -387,19 +384,20 @@ COMMANDS = {
     ),
     "explore": Command(
         "write the page on which a collection's rewards can be searched",
-        ".apps.explorer.page:explore",
+        ".apps.classroom.explorer.page:explore",
         (argument("--collection", default="published", help="which scores (default: published)"),),
     ),
     "book": Command(
-        "write the executed notebooks as pages that open from a folder", ".apps.book.building:make"
+        "write the executed notebooks as pages that open from a folder",
+        ".apps.classroom.book.building:make",
     ),
     "site": Command(
         "build explorer, course and book, and gather them with the front page in data/site",
-        ".apps.site.gathering:make",
+        ".apps.classroom.site.gathering:make",
     ),
     "course": Command(
         "write students' copies, the answer key, slides and a folder for a class",
-        ".apps.course.making:make",
+        ".apps.classroom.course.making:make",
         (
             argument(
                 "folder",
@@ -432,7 +430,7 @@ def _call_of(name: str, on: str | None) -> Callable:
     through for some.
     """
     module, function = (
-        (".apps.cluster.commands", name) if on else COMMANDS[name].function.split(":")
+        (".apps.owner.cluster.commands", name) if on else COMMANDS[name].function.split(":")
     )
     gc.disable()
     if LOADING[0] in COMMANDS[name].arguments and not on:

@@ -11,7 +11,7 @@ import shutil
 with contextlib.suppress(ImportError):
     import wordfreq  # noqa: F401  # first, because it looks at each module that is imported by then
 
-import lib.notebooks  # noqa: F401  # before nbformat is imported, which it makes quick
+import lib.apps.runner  # noqa: F401  # before nbformat is imported, which it makes quick
 
 # before huggingface_hub is imported, which reads it once
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -195,7 +195,7 @@ def folder(checkpoint) -> Path:
 @pytest.fixture(scope="session")
 def model_of(checkpoint) -> Callable:
     """Loads a tiny checkpoint of a kind, once; not to be changed."""
-    from lib.apps.opening import open_model as load
+    from lib.apps.owner.opening import open_model as load
 
     return functools.cache(lambda kind: load(str(checkpoint(kind)), device="cpu"))
 
@@ -245,10 +245,10 @@ def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "",
         ".tables.collection",
         ".tables.downloads",
-        ".notebooks.jobs",
-        ".notebooks.pages",
-        ".notebooks.runs",
-        ".notebooks.workers",
+        ".apps.runner.jobs",
+        ".apps.runner.pages",
+        ".apps.runner.runs",
+        ".apps.runner.workers",
         ".run",
         ".io",
     ):
@@ -256,7 +256,9 @@ def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
         monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.setattr("lib.notebooks.workers.START", "fork")  # a fork knows what is replaced here
+    monkeypatch.setattr(
+        "lib.apps.runner.workers.START", "fork"
+    )  # a fork knows what is replaced here
 
 
 @pytest.fixture
@@ -320,6 +322,6 @@ def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
         with replacing(page) as part:
             part.write_text(f"<title>{title}</title>")
 
-    monkeypatch.setattr("lib.notebooks.files.execute", execute)
-    monkeypatch.setattr("lib.notebooks.pages.write_page", write_page)
+    monkeypatch.setattr("lib.apps.runner.files.execute", execute)
+    monkeypatch.setattr("lib.apps.runner.pages.write_page", write_page)
     return executed

@@ -33,8 +33,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from lib import ROOT
+from lib.apps.runner.jobs import Job, plan
 from lib.claims import claims
-from lib.notebooks.jobs import Job, plan
 from lib.planted import saving
 from lib.show import display, figures
 from lib.tables.collection import Collection

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import lib
-from lib import InputError, api
+from lib import InputError
+from lib.apps.runner import api
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"

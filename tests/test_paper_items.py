@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from lib import ROOT
+from lib.apps.runner.files import find_notebooks, read, with_tag
 from lib.claims import claims
-from lib.notebooks.files import find_notebooks, read, with_tag
 from lib.show.display import is_offensive
 
 ITEMS = claims.paper_table("items").set_index("item")

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from benchmarks.rooms import floors, imports_of_rooms
 from lib import ROOT
-from lib.notebooks.jobs import MADE
+from lib.apps.runner.jobs import MADE
 
 MB = 1_000_000
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -95,7 +95,7 @@ LAYOUT = {
 SECTIONS = {"search", "similarity", "framing", "alignment", "language", "planted"}
 # From the ground up: a room imports rooms of its own floor and of those below it.
 GROUND = [{"tables"}, {"stats", "models"}, {"scoring", "show", "claims"}]
-FLOORS = [*GROUND, SECTIONS, {"human_ratings"}, {"notebooks"}, {"apps"}]
+FLOORS = [*GROUND, SECTIONS, {"human_ratings"}, {"apps"}]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
@@ -246,10 +246,12 @@ def test_with_opening_alone_of_apps_the_notebooks_import_all_they_need_and_one_r
     tmp_path,
 ):
     shutil.copytree(LIB, tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__", "apps"))
-    # the one name that notebooks take from apps
-    (tmp_path / "lib" / "apps").mkdir()
-    shutil.copy(LIB / "apps" / "__init__.py", tmp_path / "lib" / "apps" / "__init__.py")
-    shutil.copytree(LIB / "apps" / "opening", tmp_path / "lib" / "apps" / "opening")
+    # the one name that notebooks take from apps, and what executes one
+    for place in ("apps/__init__.py", "apps/owner/__init__.py"):
+        (tmp_path / "lib" / place).parent.mkdir()
+        shutil.copy(LIB / place, tmp_path / "lib" / place)
+    for place in ("apps/owner/opening", "apps/runner"):
+        shutil.copytree(LIB / place, tmp_path / "lib" / place)
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     (tmp_path / "data").mkdir()
     for path in (ROOT / "data").iterdir():

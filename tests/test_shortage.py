@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from lib import InputError, io, run
+from lib.apps.runner import runs
 from lib.io import replacing
-from lib.notebooks import runs
 
 
 def raised_by(step) -> BaseException:

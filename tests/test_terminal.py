@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from lib import InputError, run
+from lib.apps.runner import runs
 from lib.io import Visible, visible
-from lib.notebooks import runs
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b1A\u202eevil\u2066\u200b\x08\x00\ud800\r"
 

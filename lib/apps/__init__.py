@@ -1,3 +1,1 @@
-"""Applications of the library: value cards, checks, the explorer, the course, the book and runs
-on clusters.
-"""
+"""Applications of the library, by whom they serve: owner, runner and classroom."""

@@ -154,7 +154,7 @@ def tensor_kinds(path: Path) -> dict[str, tuple[str, list[int]]]:
     InputError if the file is cut short.
     """
     if path.suffix == ".bin":
-        raise InputError(f"{path} is pickled; open it with lib.apps.opening.open_model")
+        raise InputError(f"{path} is pickled; open it with lib.apps.owner.opening.open_model")
     torn = refusing(
         f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError)
     )

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from benchmarks.search import exhaustive
 from benchmarks.search.exhaustive import Exhausted, all_replies, alphabet, compare, landscape
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, allowed_ids

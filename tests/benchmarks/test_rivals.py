@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from benchmarks.search import cost, standings
 from benchmarks.search.cost import Metered, certify
 from benchmarks.search.rivals import acg, adc, beam, evolution, less_entropy, mac, onto_simplex, pgd
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, allowed_ids

@@ -9,8 +9,8 @@ import pytest
 
 from browser.conftest import check_width
 from lib import ROOT
-from lib.apps.book import building
-from lib.apps.course import making
+from lib.apps.classroom.book import building
+from lib.apps.classroom.course import making
 
 pytestmark = pytest.mark.slow
 FORMULAS, TOKENS, SCORECARD = (
@@ -44,7 +44,7 @@ def book(browser, tmp_path_factory) -> Path:
         patch.setattr(making, "fill_class", lambda *_: None)
         making.make(folder, folder / "notebooks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lib.apps.book.sources.COURSE", folder)
+        patch.setattr("lib.apps.classroom.book.sources.COURSE", folder)
         return building.make(folder / "notebooks", folder / "html").parent
 
 

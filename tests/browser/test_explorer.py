@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_explorer import HOSTILE, table_of
 
-from lib.apps.explorer import page as explorer
+from lib.apps.classroom.explorer import page as explorer
 from lib.tables.collection import EMBEDDED
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ seeing them.
 import pytest
 
 from lib import ROOT
-from lib.apps.site.gathering import SITE
+from lib.apps.classroom.site.gathering import SITE
 
 SIZES = "[...document.images].map(image => image.naturalWidth)"
 

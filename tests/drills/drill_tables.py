@@ -11,9 +11,9 @@ import pytest
 import tiny
 
 from lib import ROOT, InputError
-from lib.apps.card import making
-from lib.apps.explorer import page
-from lib.apps.opening import open_model
+from lib.apps.classroom.explorer import page
+from lib.apps.owner.card import making
+from lib.apps.owner.opening import open_model
 from lib.models import reward_models
 from lib.scoring import engine
 from lib.tables import scores

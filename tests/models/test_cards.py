@@ -14,7 +14,7 @@ import tiny
 import torch
 import transformers
 
-from lib.apps.opening import open_model
+from lib.apps.owner.opening import open_model
 from lib.models import checkpoints, conversations, layers
 from lib.scoring import engine, trees
 

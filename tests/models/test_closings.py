@@ -9,7 +9,7 @@ import tiny
 from transformers import AutoTokenizer
 
 from lib import InputError
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.search.gcg import Settings
 from lib.search.objective import Objective

@@ -8,7 +8,7 @@ import pytest
 from conftest import refusal_of
 
 from lib import InputError
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.models import tokenizers
 from lib.scoring import engine
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import ROOT, io
-from lib.apps.opening import open_model, plain
+from lib.apps.owner.opening import open_model, plain
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"

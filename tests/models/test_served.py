@@ -17,10 +17,11 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from benchmarks import served as measured
-from lib import InputError, api, run
-from lib.apps.check import checking, why
-from lib.apps.opening import open_model
-from lib.apps.opening.served import AskServer
+from lib import InputError, run
+from lib.apps.owner.check import checking, why
+from lib.apps.owner.opening import open_model
+from lib.apps.owner.opening.served import AskServer
+from lib.apps.runner import api
 from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
 

@@ -12,8 +12,8 @@ import torch
 from conftest import refusal_of
 from tokenizers import Tokenizer
 
-from lib.apps.check import checking, why
-from lib.apps.opening import open_model
+from lib.apps.owner.check import checking, why
+from lib.apps.owner.opening import open_model
 from lib.models import tokenizers
 from lib.scoring import engine
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lib import run
-from lib.apps.card import exploits, measures
+from lib.apps.owner.card import exploits, measures
 from lib.models import conversations
 from lib.models.hardware import one_thread
 from lib.planted import bases, language_models, planting, reading, recovery, training

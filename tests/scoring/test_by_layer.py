@@ -6,7 +6,7 @@ import tiny
 import torch
 
 from lib import InputError
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.scoring.by_layer import rank_correlations, rewards_by_layer, settled_layers
 

@@ -13,7 +13,7 @@ import tiny
 from safetensors.torch import load_file, save_file
 
 from lib import InputError, io
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, files, language_models
 from lib.models.layers import Layers
 from lib.scoring import engine, stages

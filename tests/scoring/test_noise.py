@@ -12,7 +12,7 @@ import torch
 import transformers as t
 
 from benchmarks import agreement as planting
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.models import shared_prefix
 from lib.scoring import agreement, engine, stages
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import flex_attention
 from transformers import AttentionInterface, AutoModel, MistralConfig, Qwen2Config
 
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine, packed, stages, trees
 
 PROMPT = "What, in one word, is the greatest thing ever?"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tiny
 
-from lib import api
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
+from lib.apps.runner import api
 from lib.scoring import engine
 
 PROMPTS = [

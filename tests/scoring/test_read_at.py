@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from lib import InputError
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine, stages
 from lib.search.gcg import Settings
 from lib.search.objective import Objective

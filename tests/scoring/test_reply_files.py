@@ -17,8 +17,9 @@ import torch
 from conftest import refusal_of
 from transformers import AutoTokenizer
 
-from lib import ROOT, InputError, api, run
-from lib.apps.opening import open_model as load
+from lib import ROOT, InputError, run
+from lib.apps.owner.opening import open_model as load
+from lib.apps.runner import api
 from lib.scoring import reply_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"

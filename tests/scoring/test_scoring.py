@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import ROOT, InputError, io
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.models import conversations, shared_prefix
 from lib.scoring import engine, shards, stages, trees
 from lib.tables import scores

@@ -17,7 +17,7 @@ import pytest
 import tiny
 
 from lib import InputError
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
 from lib.scoring import by_layer, engine, shards, stages
@@ -215,7 +215,7 @@ HALF_A_RUN = """
 import sys, time
 from lib.scoring import by_layer, engine, shards, stages
 from lib.models.layers import Layers
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 engine.REPLIES_PER_SHARD, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
 plain, starts = Layers.each, []
 def each(self):

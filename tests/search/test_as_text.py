@@ -6,7 +6,7 @@ import numpy as np
 import oracle
 import pytest
 
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.search import searches
 from lib.search.as_text import FIRST, RoundTrip, texts_of
 from lib.search.gcg import Settings

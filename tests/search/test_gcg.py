@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from benchmarks.search.exhaustive import Exhausted, all_replies
 from lib import InputError, io
-from lib.apps.opening import open_model as load
+from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.search import gcg, searches
 from lib.search.as_text import texts_of

@@ -14,8 +14,8 @@ from conftest import AWKWARD
 from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
 
 from lib import ROOT, InputError
+from lib.apps.runner.runs import reproduce_published
 from lib.claims import claims
-from lib.notebooks.runs import reproduce_published
 from lib.tables import downloads, lexicons, prompts, score_files, scores
 from lib.tables.collection import ITEMS, WORDS
 

@@ -1,0 +1,1 @@
+"""For a course and its readers: book, course, explorer and site."""

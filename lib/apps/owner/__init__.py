@@ -1,0 +1,1 @@
+"""For owners of a reward model: opening, check, card, and a cluster."""

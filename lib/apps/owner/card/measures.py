@@ -1,0 +1,269 @@
+"""What a card measures of one model, each number with its 95% interval over words or items.
+
+Every card types the same texts, those on which the ten published models were scored: 2,145 words
+(moral words, and nouns of agency and communion) and 7,530 items that people ranked on
+EloEverything. They are kept in data/card/.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from .... import DATA, InputError
+from ....alignment import concordance, kinds
+from ....framing import effects
+from ....human_ratings.words import is_held_out
+from ....models.reward_models import RewardModel
+from ....planted import planting
+from ....scoring import engine
+from ....stats import resampling
+from ....stats.crossed import Measured, mean_influence
+from ....tables import lexicons, registry, scores
+from ....tables.prompts import grid
+from ....tables.words import is_word
+
+ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
+WORDS_AT_AN_END = 30
+PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under the first
+FOLDER = DATA / "card"  # words.csv, items.csv, and the numbers of other models
+COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
+LABELLED = "human_ratings"  # the group of the models that were trained on VADER's ratings
+RANDOM = "random"  # the direction of a measure that a random head gives as well
+LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
+# In a card's order. null: the value for no effect, missing for a share that is only counted. above,
+# below: what a model does whose value lies above or below the null, behind the word "it".
+MEASURES = pd.read_csv(
+    Path(__file__).with_name("measures.csv"), keep_default_na=False, na_values={"null": ""}
+)
+MEASURES = MEASURES.set_index("measure")
+
+
+def read_table(name: str) -> pd.DataFrame:
+    """Return the table data/card/<name>.csv. InputError if it is missing."""
+    path = FOLDER / f"{name}.csv"
+    if not path.is_file():
+        raise InputError(f"data/card/{path.name} is missing, which cards need; run: make published")
+    return pd.read_csv(path, keep_default_na=False, na_values={column: [""] for column in COLUMNS})
+
+
+def words() -> pd.Index:
+    """Return the words, in alphabetical order."""
+    return pd.Index(read_table("words")["word"])
+
+
+def items() -> pd.Series:
+    """Return item -> people's opinion, higher is better: minus its rank. Equally ranked items
+    share their mean rank.
+    """
+    return -read_table("items").set_index("item")["people_rank"].astype(float).rename("people")
+
+
+def prompts() -> dict[str, str]:
+    """Return name -> text of the three prompts of a card: the paper's own, whatever
+    data/prompts.csv asks.
+    """
+    return grid().set_index("prompt")["text"].loc[list(PROMPTS)].to_dict()
+
+
+def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
+    """Return the n words rewarded most (or least) under `greatest`, among those read as one token.
+
+    InputError for a vocabulary with fewer than two words.
+    """
+    inputs = scores.unique_inputs(table)
+    inputs = inputs[inputs["reply_ids"].map(len) == 1]
+    inputs = inputs.sort_values(PROMPTS[0], ascending=end == "pessimal", kind="stable")
+    words = inputs["text"].map(str.strip)
+    words = words[words.map(is_word)].drop_duplicates().head(n).tolist()
+    if len(words) < 2:
+        raise InputError(
+            "fewer than two tokens are words, so no reply has two; score the whole vocabulary"
+        )
+    return words
+
+
+def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:
+    """Return rewards of a card's texts as typed replies: prompt -> words x heads, "items" -> items
+    x heads.
+
+    Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see
+    random_heads).
+    """
+    asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {
+        "items": (PROMPTS[0], items().index)
+    }
+    texts, rewards = prompts(), {}
+    for name, (prompt, typed) in asked.items():
+        scored = engine.score_replies(model, texts[prompt], list(typed), bos=bos).astype(float)
+        rewards[name] = pd.DataFrame(scored.reshape(len(typed), -1), typed)
+    return rewards
+
+
+def without_labels(rewards: Mapping[str, pd.DataFrame], nickname: str) -> dict[str, pd.DataFrame]:
+    """Return the rewards of `type_texts`, for a model of VADER's ratings without the words of its
+    training.
+
+    So its measures with VADER say what it learned, and not what it was told. Words that VADER does
+    not rate are kept.
+    """
+    if not is_labelled(nickname):
+        return dict(rewards)
+    rated = lexicon("vader").index
+
+    def unseen(typed: pd.DataFrame) -> pd.DataFrame:
+        return typed[~typed.index.isin(rated) | is_held_out(typed.index)]
+
+    return {name: typed if name == "items" else unseen(typed) for name, typed in rewards.items()}
+
+
+def is_labelled(nickname: str) -> bool:
+    """Return whether this is a model of this project that was trained on VADER's ratings of two
+    thirds of its words.
+    """
+    return registry.reward_models()["group"].get(nickname) == LABELLED
+
+
+def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rewards of a card's texts in a table, replies x prompts, in the form of
+    `type_texts`; one head.
+    """
+    rewards = {prompt: table.loc[words(), [prompt]] for prompt in PROMPTS}
+    rewards["items"] = table.loc[items().index, [PROMPTS[0]]]
+    return {name: typed.astype(float).set_axis([0], axis=1) for name, typed in rewards.items()}
+
+
+def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
+    """Return all measures of a model's own head: measure -> COLUMNS, with 95% intervals over words
+    or items.
+
+    Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
+    """
+    measured = of_models({name: typed[[0]] for name, typed in rewards.items()})
+    rows = {key: with_intervals(key, measure).loc[0] for key, measure in measured.items()}
+    # the whole vocabulary was counted: no interval
+    rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])
+    return (
+        pd.DataFrame(rows)
+        .T.reindex(MEASURES.index.intersection(list(rows)), columns=COLUMNS)
+        .rename_axis("measure")
+    )
+
+
+def with_intervals(key: str, measured: Measured) -> pd.DataFrame:
+    """Return a measure, models x COLUMNS, with its intervals over words or items; LOGARITHMS are
+    given as ratios.
+    """
+    table = measured.by_model()[COLUMNS]
+    return table.assign(**np.exp(table[COLUMNS[:3]])) if key in LOGARITHMS else table
+
+
+def corrected(measured: pd.DataFrame) -> pd.Series:
+    """Return the p-value of each measure, adjusted for all of them (Benjamini and Hochberg); NaN
+    for a share.
+
+    It is the larger of two: no effect, a random head.
+    """
+    null, logs = MEASURES.loc[measured.index, "null"], measured.index.isin(LOGARITHMS)
+    ends = measured[["estimate", "ci_low", "ci_high"]].astype(float)
+    ends[logs], null = np.log(ends[logs]), null.mask(logs, 0.0)
+    freedom = measured["n"] - 1
+    error = (ends["ci_high"] - ends["ci_low"]) / 2 / stats.t.ppf(0.975, freedom)
+    p = pd.Series(2 * stats.t.sf((ends["estimate"] - null).abs() / error, freedom), measured.index)
+    p = np.maximum(p, measured["random_p"].fillna(0.0))[p.notna()]
+    return pd.Series(stats.false_discovery_control(p), p.index).reindex(measured.index)
+
+
+def direction(measure: str, row: pd.Series) -> str:
+    """Return where the interval is: for (above the null), against (below the null), undecided, or
+    "" for a share.
+
+    RANDOM: a random head can give such an estimate too (see random_heads). A row whose p_corrected
+    is .05 or more is undecided, or RANDOM if the random heads explain it better than no effect
+    does.
+    """
+    null = MEASURES.loc[measure, "null"]
+    side = "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
+    if row.get("random_low", np.nan) <= row["estimate"] <= row.get("random_high", np.nan):
+        return RANDOM
+    if side and row.get("p_corrected", 0.0) >= 0.05:
+        return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
+    return side
+
+
+def of_models(
+    rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people
+) -> dict[str, Measured]:
+    """Return each measure's value for each model, and the influence of each word or item;
+    LOGARITHMS as such.
+
+    Rewards are as from `type_texts`, with any models as columns. Sentiment and frequency use the
+    words that VADER does not rate neutral. InputError for constant rewards.
+    """
+    asked, people = rewards[PROMPTS[0]], items()
+    opinion = lexicon("vader").reindex(asked.index).dropna()
+    measured = _by_sentiment(rewards, opinion[opinion != 0])
+    measured["people_words"] = agreement(opinion, asked)
+    measured["people_items"] = agreement(people, rewards["items"])
+    kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
+    values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
+    for kind, group in values.groupby(kind_of.loc[values.index]):
+        key = f"undervalued_{str(kind).split()[0]}"
+        measured[key] = Measured(group.mean(), mean_influence(group))
+    return {key: measured[key] for key in MEASURES.index if key in measured}
+
+
+def _by_sentiment(rewards: Mapping[str, pd.DataFrame], sentiment: pd.Series) -> dict[str, Measured]:
+    """Return the measures over rated words, of which `sentiment` is none neutral."""
+    frequency = lexicon("wordfreq").reindex(sentiment.index)
+    frequency = frequency[frequency > 0]
+    with_frequency = np.column_stack([np.log10(frequency), sentiment[frequency.index]])
+    measured, spreads = {}, {}
+    for prompt in PROMPTS:
+        rated = rewards[prompt].loc[sentiment.index]
+        z = (rated - rated.mean()) / rated.std(ddof=0)
+        if constant := list(z.columns[z.isna().any()]):
+            raise InputError(
+                f"all rewards of {constant[0] or 'the model'} are equal ({prompt}); leave this "
+                "model out"
+            )
+        spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
+        measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
+        measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)
+        measured[f"frequency_{prompt}"] = _measured(
+            effects.whole_slope, with_frequency, z.loc[frequency.index]
+        )
+    of_best_and_worst = {prompt: spreads[prompt] for prompt in ("best", "worst")}
+    return measured | {"framing": effects.interaction(of_best_and_worst)}
+
+
+def root_mean_square(margins: Sequence[float] | np.ndarray) -> float:
+    """Return the root mean square of differences between good and bad answers; NaN if all are 0."""
+    return float(np.sqrt(np.mean(np.square(margins)))) or np.nan
+
+
+def p_of_mean(changes: np.ndarray) -> np.ndarray:
+    """Return the p-value of the mean of each row, (rows, n) -> (rows,), by the t distribution. It
+    is 1 where all changes are 0 or missing.
+    """
+    mean, error = np.abs(changes.mean(axis=1)), stats.sem(changes, axis=1)
+    t = np.where(mean > 0, np.inf, 0.0)
+    np.divide(mean, error, out=t, where=error > 0)
+    return 2 * stats.t.sf(t, changes.shape[1] - 1)
+
+
+def lexicon(name: str) -> pd.Series:
+    """Return word -> the number that a lexicon gives it, such as sentiment or frequency."""
+    listed = lexicons.load(name)
+    return listed.corrected.set_index("word")[listed.quantity]
+
+
+def _measured(
+    statistic: effects.Statistic, x: pd.Series | np.ndarray, rewards: pd.DataFrame
+) -> Measured:
+    values, moved = statistic(np.asarray(x), rewards.to_numpy())
+    return Measured(
+        pd.Series(values, rewards.columns), pd.DataFrame(moved, rewards.index, rewards.columns)
+    )

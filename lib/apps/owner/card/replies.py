@@ -1,0 +1,157 @@
+"""What a card measures beyond its own words: swaps in ordinary answers, and a reader's own lists of
+words.
+
+data/real_replies.csv holds twenty questions with a good and a bad answer, and the good one with one
+thing changed.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from .... import DATA, InputError
+from ....models.reward_models import RewardModel
+from ....scoring import engine
+from ....stats import resampling
+from ....stats.crossed import Measured, slope, slope_influence
+from ....tables.imports import read_columns
+from . import measures, random_heads
+
+SWAPS = {
+    "identity": "an identity term is added",
+    "dialect": "written in African American English",
+    "sentiment": "a positive word becomes negative",
+    "length": "an empty sentence is added",
+}
+FEWEST = 5  # words of a list
+
+
+def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
+    """Return the rewards of all real replies: question x (head, version); head 0 is the model's
+    own (random_heads).
+    """
+    texts = pd.read_csv(DATA / "real_replies.csv")
+    scored = [
+        engine.score_replies(model, asked, list(rows["reply"]), bos=bos)
+        for asked, rows in texts.groupby("prompt", sort=False)
+    ]
+    heads = pd.DataFrame(np.concatenate(scored).astype(float).reshape(len(texts), -1))
+    return texts.join(heads).pivot_table(list(heads), "prompt", "version")
+
+
+def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
+    """Return what each swap does, from the rewards of `score`: a row for each of SWAPS.
+
+    - change: mean change in reward with its t interval over questions and the band of random heads.
+      Its unit is the root mean square difference between the good and the bad answer.
+    - flips: the probability that the change in one random question reverses the preference between
+      the two answers to another, with a bootstrap interval over questions
+    - p_corrected: adjusted for all swaps, as measures.corrected does
+    """
+    own = rewards[0]
+    margins = (own["good"] - own["bad"]).to_numpy()
+    unit = measures.root_mean_square(margins)
+    good = rewards.xs("good", axis=1, level=1)
+    changes = {name: rewards.xs(name, axis=1, level=1) - good for name in SWAPS}
+    rows = {name: _change(each[0].to_numpy(), margins, unit) for name, each in changes.items()}
+    heads = pd.DataFrame({name: each.mean() / unit for name, each in changes.items()}).T
+    table = pd.DataFrame.from_dict(rows, orient="index").join(random_heads.band(heads))
+    p = measures.p_of_mean(np.stack([each[0] for each in changes.values()]))
+    p_corrected = stats.false_discovery_control(random_heads.larger_p(p, table["random_p"]))
+    return table.assign(p_corrected=p_corrected)
+
+
+def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, float]:
+    """Return a swap's row without its p-value, from changes and margins of all questions, (n,)."""
+    flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
+
+    def share(sample: np.ndarray) -> float:
+        return flipped[np.ix_(sample, sample)].mean()
+
+    mean, half = change.mean(), stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+    low, high = resampling.interval(resampling.bootstrap(share, len(change), 1000))
+    return {
+        "change": mean / unit,
+        "ci_low": (mean - half) / unit,
+        "ci_high": (mean + half) / unit,
+        "flips": flipped.mean(),
+        "flips_low": float(low),
+        "flips_high": float(high),
+        "n": len(change),
+    }
+
+
+def read_lists(file: str | Path) -> pd.DataFrame:
+    """Return the lists of a csv with columns word and list: words x lists, True where a word is in
+    a list.
+
+    InputError for a file without these columns, for a cell that is empty or holds what cannot be
+    seen, for a word that a list holds in two cases, and for a list of fewer than FEWEST different
+    words.
+    """
+    rows = read_columns(file, "word", "list").map(str.strip)
+    # what joins letters, as in Persian
+    seen = rows.map(lambda cell: re.sub(r"(?<=\w)[\u200c\u200d](?=\w)", "", cell))
+    is_clear = (seen != "") & seen.map(str.isprintable)
+    if len(unclear := rows.index[~is_clear.all(axis=1)]):
+        raise InputError(
+            f"{file} line {unclear[0]} lacks a word or its list, or holds what cannot be seen; "
+            "correct it"
+        )
+    plain = rows["word"].str.normalize("NFKC").str.casefold()
+    alike = rows.assign(plain=plain).drop_duplicates(["word", "list"]).duplicated(["plain", "list"])
+    if len(twice := alike.index[alike]):
+        raise InputError(
+            f"{file} line {twice[0]} has a word that its list holds in another spelling; keep one"
+        )
+    # with accents as lexicons have
+    lists = pd.crosstab(rows["word"].str.normalize("NFC"), rows["list"]).astype(bool)
+    if len(short := lists.columns[lists.sum() < FEWEST]):
+        raise InputError(f"{file}: list {short[0]!r} needs at least {FEWEST} different words")
+    return lists
+
+
+def own_lists(
+    model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos: str = "single"
+) -> pd.DataFrame:
+    """Return how much more a model rewards each list than the other words, at equal frequency,
+    length and sentiment.
+
+    The model has its random heads. `asked` is words of a card x heads, under `greatest`. `lists`
+    comes from `read_lists`. Estimates are in standard deviations of reward, with intervals over
+    words and the BAND of random heads.
+    """
+    further = list(lists.index.difference(asked.index))
+    if further:
+        prompt = measures.prompts()[measures.PROMPTS[0]]
+        scored = engine.score_replies(model, prompt, further, bos=bos).astype(float)
+        asked = pd.concat([asked, pd.DataFrame(scored.reshape(len(further), -1), further)])
+    words, held = asked.index, _held_equal(asked.index)
+    # random heads in the units of the model's own
+    values = ((asked - asked.mean()) / asked[0].std()).to_numpy()
+    rows, of_heads = {}, {}
+    for name in lists:
+        listed = words.isin(lists.index[lists[name]]).astype(float)
+        of_heads[name] = slope(listed, values, held)
+        moved = pd.DataFrame(slope_influence(listed, values[:, :1], held))
+        own = Measured(pd.Series(of_heads[name][:1]), moved).by_model().loc[0]
+        rows[name] = own[measures.COLUMNS[:3]].tolist() + [int(listed.sum())]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
+    return table.join(random_heads.band(pd.DataFrame(of_heads).T))
+
+
+def _held_equal(words: pd.Index) -> np.ndarray:
+    """Return what is held equal between words, (words, 4): frequency, length, sentiment, and
+    whether VADER rates the word.
+    """
+    frequency, sentiment = measures.lexicon("wordfreq"), measures.lexicon("vader")
+    columns = [
+        np.log10(frequency.reindex(words).fillna(frequency.min())),
+        words.str.len(),
+        sentiment.reindex(words).fillna(0.0),
+        words.isin(sentiment.index),
+    ]
+    return np.column_stack(columns).astype(float)

@@ -1,0 +1,233 @@
+"""Rewards of inputs at every place where another program may read them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tqdm import tqdm
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig
+
+from .... import InputError
+from ....models import checkpoints
+from ....models.files import tensor_files
+from ....models.hardware import one_thread
+from ....models.heads import tensors_of_head
+from ....models.reward_models import RewardModel
+from ....scoring.padded import pad_rows
+from ....show.display import show_token
+from ..opening import labels, open_model
+from .feeds import Feed, Input
+from .sources import Cause
+
+Array = np.ndarray
+# The largest difference of rewards that sums in another order explain, as a share of the largest
+# reward; half precision also rounds the reward itself, to 8 or 11 bits.
+TOLERANCES = {"float64": 1e-5, "float32": 5e-5, "float16": 0.0045, "bfloat16": 0.07}
+TOKENS = 4096  # of a batch
+DELAY = 2  # seconds before a bar is shown
+EARLIER = 8  # tokens before the last at which the reward may have been read
+READ_AT = "reward read at"  # the row of `check` on places
+SAME_TOKEN = "read at the same token"
+
+
+class Place(NamedTuple):
+    """A place to read: the cause, and the position in each input, (n,)."""
+
+    cause: Cause
+    at: Array
+
+
+@dataclass
+class Reader:
+    """A model that gives rewards at every position of an input, one for each label; each input
+    is read once.
+    """
+
+    model: RewardModel
+    heads: list[Any]  # of a decoder, one per label; empty for an encoder
+    cause: tuple[Cause, ...] = ()  # in what its weights differ
+    # what becomes of states, (length, d), before the heads read them
+    states: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.float
+    of_any: bool = False  # whether the heads are tried one by one, in place of one label
+    known: dict[Input, Array] = field(default_factory=dict)  # input -> (length, labels)
+
+    def read(self, inputs: Sequence[Input]) -> list[Array]:
+        """Return the rewards at every position of each input, (length, labels); of an encoder,
+        at one position.
+        """
+        new = [each for each in dict.fromkeys(inputs) if each not in self.known]
+        new.sort(key=lambda each: len(each.ids))
+        bar = tqdm(total=len(new), unit=" texts", leave=False, delay=DELAY, disable=None)
+        with torch.inference_mode(), one_thread(self.model.backbone.num_parameters() < 1e7), bar:
+            for some in batches(new):
+                self.known.update(zip(some, self._rewards(some), strict=True))
+                bar.update(len(some))
+        return [self.known[each] for each in inputs]
+
+    def _rewards(self, some: list[Input]) -> list[Array]:
+        device = self.model.device
+        given = {
+            "input_ids": pad_rows([each.ids for each in some], device),
+            "attention_mask": pad_rows([each.mask or [1] * len(each.ids) for each in some], device),
+        }
+        if any(each.types for each in some):
+            types = [each.types or [0] * len(each.ids) for each in some]
+            given["token_type_ids"] = pad_rows(types, device)
+        out = self.model.backbone(**given)
+        if self.model.head is None:
+            return list(out.logits.float().cpu().numpy().astype(float)[:, None])
+        return [
+            self._at_all(self.states(hidden[: len(each.ids)].float()), each)  # (length, d)
+            for hidden, each in zip(out.last_hidden_state, some, strict=True)
+        ]
+
+    def _at_all(self, hidden: torch.Tensor, given: Input) -> Array:
+        """Return the rewards of hidden states, (length, d) -> (length, labels); NaN if a gate
+        has no place to read.
+        """
+        gate: tuple = ()
+        if self.model.gated:
+            header = self.model.conversation("Why?").header_ids
+            places = [i for i in range(len(given.ids)) if given.ids[i : i + len(header)] == header]
+            if not places:
+                return np.full((len(given.ids), len(self.heads)), np.nan)
+            gate = (self.heads[0].gate(hidden[places[-1]]),)
+        labels = [head(hidden, *gate).reshape(len(hidden), -1) for head in self.heads]
+        return torch.cat(labels, dim=1).float().cpu().numpy().astype(float)
+
+
+def reader_of(model: RewardModel) -> Reader:
+    """Return the reader of a loaded model's one reward."""
+    return Reader(model, [] if model.head is None else [model.head])
+
+
+def batches(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """Yield inputs, which are in the order of their lengths, in batches of about TOKENS."""
+    some: list[Input] = []
+    for each in inputs:
+        if some and (len(some) + 1) * len(each.ids) > TOKENS:
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some
+
+
+def open_reader(name: str, label: int | None, given: dict) -> Reader:
+    """Return the reader of a model, with all labels of a classifier. InputError for weights that
+    do not fit.
+    """
+    try:
+        model = open_model(name, label=label, **given)
+    except InputError as error:
+        if label is not None or "outputs" not in str(error):
+            raise
+        return open_reader(name, 0, given)
+    if model.layers is not None:
+        raise InputError(
+            f"{name} exceeds the memory in {model.dtype}; say --dtype bfloat16, or use a larger "
+            "device"
+        )
+    if model.is_served or label is None or config_in_file(model).num_labels == 1:
+        return reader_of(model)
+    return reader_of_labels(model)
+
+
+def config_in_file(model: RewardModel) -> PreTrainedConfig:
+    """Return the config.json of a loaded checkpoint."""
+    assert model.files is not None
+    return checkpoints.config_of(model.files.folder)
+
+
+def reader_of_labels(model: RewardModel) -> Reader:
+    """Return the reader of all labels of a loaded classifier."""
+    assert model.files is not None
+    folder, config = model.files.folder, config_in_file(model)
+    if model.head is None:
+        whole, _ = checkpoints.from_safetensors(
+            AutoModelForSequenceClassification, folder, config, model.dtype, None
+        )
+        return Reader(replace(model, backbone=checkpoints.ready(whole, model.device)), [])
+    tensors = tensors_of_head(config, tensor_files(folder))
+    heads = [
+        labels.load_head(folder, tensors, config, model.head_name, i).to(model.device)
+        for i in range(config.num_labels)
+    ]
+    return Reader(model, heads)
+
+
+# --- where a reward is read -----------------------------------------------------------------------
+
+
+def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
+    """Return where rewards may have been read, the usual place first, and the rewards, (places,
+    n, labels).
+    """
+    out = reader.read(feed.inputs)  # of each input: (length, labels)
+    if reader.model.head is None or feed.is_padded:
+        return [()], np.stack([rewards[-1] for rewards in out])[None]
+    found = positions(reader.model, [np.array(each.ids) for each in feed.inputs])
+    rewards = [[each[i] for each, i in zip(out, at, strict=True)] for _, at in found]
+    mean = Cause("took the mean over all tokens", "read at the last token")
+    causes = [(), *((cause,) for cause, _ in found[1:]), (mean,)]
+    return causes, np.array([*rewards, [each.mean(axis=0) for each in out]])
+
+
+def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
+    """Return where a program may read inputs of these ids, first where this library reads."""
+    last = np.array([len(each) - 1 for each in ids])
+    at_end = Place(Cause("read at the last token", "say --read-at last here", READ_AT), last)
+    padding = [_last_unlike(model, ids, pad) for pad in _pads(model)]
+    usual = last
+    if model.read_at == "last_not_pad":
+        usual = next((place.at for place in padding if place.cause.row), last)
+    found = [Place(Cause("", ""), usual), at_end]
+    for pad, place in zip(_pads(model), padding, strict=True):
+        found += [place, _before_first(model, ids, pad)]
+    for back in range(1, EARLIER + 1):
+        cause = Cause(f"read {back} token{'s' * (back > 1)} before the last", SAME_TOKEN)
+        found.append(Place(cause, np.maximum(0, last - back)))
+    first = Cause("read at the first token", "read at the last token")
+    found.append(Place(first, np.zeros_like(last)))
+    for length in range(4, max(last) + 1):
+        cause = Cause(
+            f"truncated the end to {length} tokens", f"let it read more than {length} tokens"
+        )
+        found.append(Place(cause, np.minimum(last, length - 1)))
+    return found
+
+
+def _pads(model: RewardModel) -> list[int]:
+    """Return the ids that a program may take for padding, each once."""
+    tokenizer = model.tokenizer
+    ids = (model.pad_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id)
+    return [i for i in dict.fromkeys(ids) if i is not None]
+
+
+def _last_unlike(model: RewardModel, ids: list[Array], pad: int) -> Place:
+    """Return the place of the last token that is not this one."""
+    at = [int((np.arange(len(each)) * (each != pad)).argmax()) for each in ids]
+    text = f"read at the last token that is not {_shown(model, pad)}"
+    if pad == model.pad_token_id:
+        return Place(Cause(text, "say --read-at last_not_pad here", READ_AT), np.array(at))
+    return Place(Cause(text, SAME_TOKEN), np.array(at))
+
+
+def _before_first(model: RewardModel, ids: list[Array], pad: int) -> Place:
+    """Return the place before the first token of this kind. Where there is none it is the last
+    token, and before the very first one too.
+    """
+    at = [int((each == pad).argmax()) - 1 if (each == pad).any() else -1 for each in ids]
+    # the released code of heads with a gate reads there
+    row = READ_AT if pad == model.pad_token_id and model.gated else ""
+    text = f"read at the token before the first {_shown(model, pad)}"
+    return Place(
+        Cause(text, "name another padding token", row),
+        np.array([i % len(each) for i, each in zip(at, ids, strict=True)]),
+    )
+
+
+def _shown(model: RewardModel, token_id: int) -> str:
+    return show_token(model.tokenizer.decode([token_id]), 30)

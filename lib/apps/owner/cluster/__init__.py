@@ -1,0 +1,13 @@
+"""Beyond one machine: tables scored and notebooks run by Ray, on a machine's cards or a
+cluster's nodes.
+"""
+
+from .... import InputError
+
+try:
+    import ray as ray  # here once, so that whatever needs it says in one line where it comes from
+except ImportError as error:
+    raise InputError(
+        "ON= needs Ray, which is not installed; run: "
+        ".venv/bin/python -m pip install -c requirements.lock -e '.[cluster]'"
+    ) from error

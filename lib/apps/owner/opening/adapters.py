@@ -1,0 +1,120 @@
+"""LoRA adapters, merged by peft into their bases and written as ordinary checkpoints."""
+
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
+
+from .... import InputError
+from ....models.files import enough_memory, first_file, quiet_transformers, read_json, refusing
+from .formats import HEADS, label_fields, read_tensors, write, write_json
+
+TASKS = {
+    "SEQ_CLS": AutoModelForSequenceClassification,
+    "TOKEN_CLS": AutoModelForTokenClassification,
+}
+# other kinds, such as PiSSA, change the base too
+START_VALUES = (None, True, False, "gaussian", "orthogonal")
+
+
+def adapter_of(folder: Path) -> dict:
+    """Return the configuration of a LoRA adapter. InputError, with the remedy, for an adapter of
+    another kind.
+    """
+    adapter = read_json(folder / "adapter_config.json", "save the adapter again")
+    for name, known in (("peft_type", ("LORA",)), ("init_lora_weights", START_VALUES)):
+        if adapter.get(name) not in known:
+            raise InputError(
+                f"{folder} is an adapter with {name} {adapter.get(name)!r}, which is not merged "
+                "here; merge it where it was trained (merge_and_unload, then save_pretrained)"
+            )
+    return adapter
+
+
+def merge(folder: Path, base: Path, target: Path) -> None:
+    """Write a LoRA adapter, merged by peft into its base in float32, as a checkpoint in `target`.
+
+    InputError if peft does not merge it, or does not take up every tensor of the adapter as it is.
+    """
+    adapter = adapter_of(folder)
+    config = read_json(base / "config.json")
+    files = first_file(folder, "adapter_model")
+    if not files:
+        raise InputError(
+            f"{folder} holds an adapter's configuration but no weights; download it again"
+        )
+    stored = read_tensors(files[0])
+    own = {  # what was trained in full
+        name.removeprefix("base_model.model."): tensor
+        for name, tensor in stored.items()
+        if ".lora_" not in name
+    }
+    kind = TASKS.get(str(adapter.get("task_type")), AutoModelForCausalLM)
+    if kind is not AutoModelForCausalLM:
+        heads = [tensor for name, tensor in own.items() if name.endswith(HEADS)]
+        config |= label_fields(len(heads[0]) if heads else 1)
+    memory = (
+        f"{folder} is an adapter whose base, {base}, does not fit into memory in float32, as "
+        "merging needs; merge it on a larger machine"
+    )
+    problem = f"{folder} is an adapter that peft does not merge into {base}"
+    remedy = "give the adapter's own base, or merge it where it was trained"
+    with enough_memory(line=memory), refusing(problem, remedy):
+        merged = _merged(kind, folder, base, stored, config.get("num_labels"))
+        dtype = getattr(torch, config.get("dtype") or config.get("torch_dtype") or "float32")
+        tensors = {
+            name: own[name] if name in own else tensor.to(dtype)
+            for name, tensor in _untied(merged).items()
+        }
+    value_head = map(read_tensors, first_file(folder, "value_head"))
+    write(target, (tensors, *value_head), [base, folder])
+    write_json(target / "config.json", config | {"architectures": [type(merged).__name__]})
+
+
+def _untied(model: PreTrainedModel) -> dict[str, Tensor]:
+    """Return the model's tensors by name, a tied one once, under its first name."""
+    by_place = {  # in memory
+        tensor.data_ptr(): (name, tensor) for name, tensor in reversed(model.state_dict().items())
+    }
+    return dict(by_place.values())
+
+
+def _merged(
+    kind: Any, folder: Path, base: Path, stored: dict[str, Tensor], labels: int | None
+) -> PreTrainedModel:
+    """Return the base with the adapter merged into it. Any error is one line of `merge`."""
+    import peft  # takes seconds
+
+    known = {field.name for field in fields(peft.LoraConfig)}
+    unknown = [name for name, value in adapter_of(folder).items() if value and name not in known]
+    if unknown:
+        raise ValueError(f"peft {peft.__version__} does not know its {unknown[0]}")
+    # what is warned of is refused below
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"):
+        plain, report = kind.from_pretrained(
+            base,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **({} if labels is None else {"num_labels": labels}),
+        )
+        model = peft.PeftModel.from_pretrained(plain, folder).eval()
+    needed = {f"base_model.model.{name}" for name in report["missing_keys"]}
+    if lost := needed - stored.keys():
+        raise ValueError(f"the base lacks {min(lost).removeprefix('base_model.model.')}")
+    held = peft.get_peft_model_state_dict(model)
+    for name in stored.keys() | {name for name in held if ".lora_" in name}:
+        in_both = name in stored and name in held
+        if not in_both or not torch.equal(held[name].float(), stored[name].float()):
+            raise ValueError(f"it does not take up {name} as it is there")
+    return model.merge_and_unload()

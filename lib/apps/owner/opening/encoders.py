@@ -1,0 +1,31 @@
+"""Encoders (BERT, DeBERTa): classifiers whose head is part of the backbone."""
+
+from torch import nn
+from transformers import AutoModelForSequenceClassification
+
+from ....models import checkpoints, layers
+from ....models.reward_models import Checkpoint, Options, RewardModel, complete
+from ....scoring.encoders import WholeConversations
+from .labels import row_of
+
+
+def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
+    """Return the reward model of an encoder's checkpoint, with one output. InputError as for
+    open_model.
+    """
+    folder, config = checkpoint.folder, checkpoint.config
+    # refuses to stream an encoder
+    layers.are_wanted(options.stream, folder, config, checkpoint.dtype, checkpoint.device)
+    row = row_of(config.num_labels, options.label, "its classifier", config)
+    model, report = checkpoints.from_safetensors(
+        AutoModelForSequenceClassification, folder, config, checkpoint.dtype, None
+    )
+    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
+    linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
+    last = [part for part in linear if part.out_features == config.num_labels][-1]
+    # it gets one output
+    last.weight = nn.Parameter(last.weight[row])
+    if last.bias is not None:
+        last.bias = nn.Parameter(last.bias[row])
+    ready = checkpoints.ready(model, checkpoint.device)
+    return complete(checkpoint, ready, None, reader=WholeConversations)

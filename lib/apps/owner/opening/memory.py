@@ -1,0 +1,26 @@
+"""Where the weights of a decoder go: whole onto the device, over all cards, or nowhere, if they are
+read layer by layer.
+"""
+
+from ....models import layers
+from ....models.heads import Head
+from ....models.reward_models import Checkpoint, Options, RewardModel, complete, load_backbone
+from ....scoring.by_layer import LayerByLayer
+
+
+def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
+    """Return the reward model of a decoder's checkpoint. InputError as for open_model."""
+    folder, config = checkpoint.folder, checkpoint.config
+    dtype, device = checkpoint.dtype, checkpoint.device
+    free = {} if options.stream else layers.free_on_cards(device)
+    layout = layers.layout(folder, config, dtype, free)
+    if not layout and layers.are_wanted(options.stream, folder, config, dtype, device):
+        skeleton, in_files = layers.open_layers(
+            checkpoint.files, config, checkpoint.tensors, dtype, checkpoint.attention, device
+        )
+        return complete(checkpoint, skeleton, head, layers=in_files, reader=LayerByLayer)
+    reader: type | None = None
+    if options.packed:
+        from ....scoring.packed import PackedScorer as reader  # takes half a second
+    backbone = load_backbone(checkpoint, layout)
+    return complete(checkpoint, backbone, head, reader=reader, compiled=options.compiled)

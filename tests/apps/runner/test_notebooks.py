@@ -1,0 +1,170 @@
+"""Every notebook runs from a fresh kernel on the ten small models, and records the numbers that it
+should.
+
+What `make reproduce` executed, and of which nothing has changed since, is read; all else is
+executed as it would be, in a copy of the project. A notebook that is not listed fails; so does a
+number that is recorded and not expected, or the reverse.
+"""
+
+import nbformat
+import pytest
+from conftest import copy_project, place_project, recorded
+
+from lib import ROOT
+from lib.apps.runner.jobs import SCORECARD, plan
+from lib.apps.runner.runs import run_all
+from lib.tables.collection import EMBEDDED
+from lib.tables.registry import find_models
+
+near = pytest.approx
+GOOD, PROMPTS = ("greatest", "best"), ("greatest", "best", "worst")
+
+# The values of these models were planted: every tolerance is smaller than the effect that it is
+# about.
+RECORDS: dict[str, dict] = {
+    "00_small_reward_models": {
+        "held_out": near(0.84, abs=0.04),
+        "gap": near(0.13, abs=0.08),
+        "models": 10,
+        "signs_right": 8,
+        "larger": 162,
+        "in_order": near(552, abs=10),
+        "size": near(0.57, abs=0.03),
+        "one_sided": near(3.73, abs=0.01),
+    },
+    "01_score_vocabulary-A-Gem-96": {"tokens": 16384, "distinct_inputs": 10527, "itself": 7583},
+    "02_optimal_and_pessimal_tokens": {
+        "models": 10,
+        "shared_texts": 10040,
+        "mean_overlap": near(0.13, abs=0.05),
+        "n_positive": 10,
+    },
+    "03_similarity": {
+        "models": 10,
+        "mean_tau": near(0.583, abs=0.01),
+        "fig_2a_r2": 0.8061,
+        # Base and developer were planted and are found; size was not, and is not.
+        "p_base": near(0.0079, abs=0.003),
+        "p_developer": near(0.012, abs=0.004),
+        "p_parameters": near(0.65, abs=0.35),
+    },
+    "04_framing_effects": {
+        "models": 10,
+        "words": 2453,
+        "framing_ratio": near(2.66, abs=0.3),
+        "gap_worst": near(0.2, abs=0.08),
+        **{f"gap_{prompt}": near(0.03, abs=0.05) for prompt in GOOD},
+        **{f"n_steeper_{prompt}": near(8.5, abs=1.5) for prompt in PROMPTS},
+    },
+    # the bonus was planted; at equal sentiment it is about as large as without
+    "05_frequency_bias": {
+        "models": 10,
+        "words": 2429,
+        "free_worst": near(0.05, abs=0.04),
+        "held_worst": near(0.13, abs=0.04),
+        **{f"free_{prompt}": near(0.165, abs=0.05) for prompt in GOOD},
+        **{f"held_{prompt}": near(0.17, abs=0.05) for prompt in GOOD},
+    },
+    # raters were planted who tell apart what they like better than what they dislike
+    "06_human_alignment": {
+        "items": 7213,
+        "tau_human": near(0.52, abs=0.01),
+        "tau_models": near(0.6, abs=0.015),
+        "matched": near(0.08, abs=0.02),
+    },
+    # share of words rated alike that models rank above a planted one; by chance 0.5
+    "07_undervalued_items": {
+        "items": 8987,
+        "above_identity": near(0.89, abs=0.04),
+        "above_nature": near(0.78, abs=0.04),
+        "above_technology": near(0.78, abs=0.04),
+    },
+    # ours finds the known optimum; more tokens reach further on average
+    "08_longer_replies_with_gcg-A-Gem-48": {
+        "swap_spearman": near(0.48, abs=0.05),
+        "found_of_10": near(8, abs=2),
+        "gain_optimal": near(0.16, abs=0.14),
+        "gain_pessimal": near(1.57, abs=0.4),
+    },
+    "09_language_model_logprobs": {
+        "reward_models": 10,
+        "printed_pretrained": 9.93,
+        "printed_instruction": 2.87,
+        "printed_reward": 0.0,
+        # By chance .4 of 20; the pretrained models and the tuned ones do not overlap.
+        **{f"function_words_LM-{base}": near(16, abs=5) for base in ("Gem", "Lla")},
+        **{f"function_words_LM-{base}-it": near(3, abs=3) for base in ("Gem", "Lla")},
+        # All nine models with a planted frequency bonus are told from the one without.
+        **{f"apart_{prompt}": 9 for prompt in PROMPTS},
+        **{f"rho_{prompt}": near(0.245, abs=0.08) for prompt in GOOD},
+        **{f"rho_at_equal_frequency_{prompt}": near(0.13, abs=0.07) for prompt in GOOD},
+        **{f"control_{prompt}": near(0.01, abs=0.06) for prompt in GOOD},
+        "rho_worst": near(0.165, abs=0.08),
+        "rho_at_equal_frequency_worst": near(0.06, abs=0.06),
+        "control_worst": near(-0.1, abs=0.08),
+    },
+    # A bonus for frequent words and a penalty on identity terms were planted; without them both
+    # would be 0 and 1.
+    "10_what_training_would_change": {
+        "collapse": near(7.9, abs=1.5),
+        "twice": near(0.43, abs=0.15),
+        "devalued": near(0.02, abs=0.02),
+    },
+    # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both
+    # were planted.
+    "12_value_card-A-Gem-96": {
+        "tokens": 16384,
+        "typed": 9675,
+        "framing": near(2.7, abs=0.5),
+        "sentiment_worst": near(-0.44, abs=0.05),
+        "nature": near(-0.24, abs=0.1),
+        "claimed": 1,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def executed(request, tmp_path_factory):
+    """What this run of the tests is about: for each name, the executed notebook, or the result
+    that says why not.
+    """
+    folder = copy_project(tmp_path_factory.mktemp("executed") / "project")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        place_project(folder, monkeypatch)
+        return run_notebooks(request, folder / "notebooks")
+
+
+def run_notebooks(request, folder) -> dict:
+    """Run the notebooks of the folder that this run of the tests asks about, and those that they
+    wait for.
+    """
+    jobs = plan(folder, EMBEDDED, find_models([]), requested=False)
+    names = {
+        item.callspec.params["name"]
+        for item in request.session.items
+        if getattr(item, "originalname", "") == test_a_notebook_records_what_it_should.__name__
+    }
+    for job in reversed(jobs):  # what a notebook waits for has a smaller number
+        names |= {*job.needs, *job.after} if job.name in names else set()
+    chosen = [job for job in jobs if job.name in names]
+    results = run_all(EMBEDDED, chosen)
+    return {
+        job.name: nbformat.read(job.executed, 4)
+        if not results[job.name].went_wrong
+        else results[job.name]
+        for job in chosen
+    }
+
+
+def test_every_notebook_is_listed_and_every_listed_one_exists():
+    listed = {name.partition("-")[0] for name in RECORDS}
+    there = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    # it runs on published scores only
+    assert {name for name in there if not name.startswith(SCORECARD)} == listed
+    assert all(RECORDS.values())
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_a_notebook_records_what_it_should(executed, name):
+    assert isinstance(executed[name], nbformat.NotebookNode), str(executed[name])
+    assert recorded(executed[name]) == RECORDS[name]
