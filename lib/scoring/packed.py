@@ -152,7 +152,8 @@ def _attention(
     window was compared with the longest reply before (stages.can_share_prefix).
     """
     refuse_unknown(others)
-    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]  # (kv_heads, prefix, d)
+    # (kv_heads, prefix, d)
+    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
     is_grouped = query.shape[1] > key.shape[1]
     if softcap is not None and blocks is None:  # SDPA cannot cap scores
         unseen = ~seen[:, 0, :, prefix_key.shape[1] :]
