@@ -25,7 +25,6 @@ from benchmarks.search import exhaustive
 from lib.models import reward_models
 from lib.planted import planting, saving
 from lib.planted import reward_models as small_models
-from lib.similarity import agreement
 from lib.stats import rankings, relabelling
 from lib.tables import score_files
 from lib.tables.prompts import read_prompts
@@ -85,7 +84,6 @@ def durations() -> pd.DataFrame:
     many, (matrix, traits) = rewards(85_000), similarity_and_traits()
     works: dict[str, Callable] = {
         "tau of 10 models x 85,000 texts": lambda: rankings.tau_matrix(many),
-        "rank-biased overlap of the same": lambda: agreement.rbo_matrix(many),
         "MRQAP, 4 predictors, all relabellings of 10 models": lambda: [
             relabelling.p_of(matrix, traits, name) for name in traits
         ],
