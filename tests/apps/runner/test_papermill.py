@@ -145,6 +145,31 @@ def test_a_collection_of_one_model_and_prompt_runs_to_the_end_and_says_what_is_m
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("place", ["02", "08", "exercises/02"])
+def test_nbconvert_ends_on_the_same_line(project, place):
+    """The defaults: scores that are not downloaded, a small model that is not trained, and its
+    scores. It stands before the test in which notebook 00 makes some.
+    """
+    [notebook] = (project / "notebooks").glob(f"{place}_*.ipynb")
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "nbconvert",
+        "--execute",
+        "--to",
+        "notebook",
+        "--output-dir",
+        "out",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, notebook], cwd=project, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stderr.rstrip().splitlines()[-1].startswith("error: no")
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", SLOW)
 def test_every_other_notebook_runs_into_a_collection_that_is_empty_at_first(project, number):
     """In the order in which a reader types them: notebook 01 scores the model that 08 to 12 then
@@ -172,28 +197,3 @@ def test_a_mistyped_parameter_is_the_last_line(scored, name, value, words):
     assert done.returncode == 1
     last = done.stderr.rstrip().splitlines()[-1]
     assert last.startswith("error: ") and all(word in last for word in words)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("place", ["02", "08", "exercises/02"])
-def test_nbconvert_ends_on_the_same_line(project, place):
-    """The defaults: scores that are not downloaded, a small model that is not trained, and its
-    scores.
-    """
-    [notebook] = (project / "notebooks").glob(f"{place}_*.ipynb")
-    command = [
-        sys.executable,
-        "-m",
-        "jupyter",
-        "nbconvert",
-        "--execute",
-        "--to",
-        "notebook",
-        "--output-dir",
-        "out",
-    ]
-    environment = os.environ | {"PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, notebook], cwd=project, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 1 and done.stderr.rstrip().splitlines()[-1].startswith("error: no")
