@@ -126,7 +126,7 @@ def score(
     `<collection>-sample-<tokens>`.
 
     replies: a file with your own conversations, which are scored instead of the vocabulary; out:
-    where their rewards go. options: of apps.opening.open_model.
+    where their rewards go. options: of apps.owner.opening.open_model.
     """
     if replies is None:
         _refuse({"out": out}, "only")
@@ -141,7 +141,7 @@ def score(
 def _refuse(given: dict, how: str) -> None:
     """Raise InputError for an option that is given, but not for replies, or only for them."""
     if unused := [option for option, value in given.items() if value]:
-        raise InputError(f"'{unused[0]}' is {how} for replies of your own; leave {unused[0]} out")
+        raise InputError(f"'{unused[0]}' is {how} for replies of your own; leave --{unused[0]} out")
 
 
 def _score_replies(
@@ -150,7 +150,7 @@ def _score_replies(
     from .io import shown_path
     from .scoring import reply_files
 
-    opening = import_module(".apps.opening", __package__)
+    opening = import_module(".apps.owner.opening", __package__)
     model = opening.open_model(name, reference, **options)
     count, written = reply_files.score_file(model, replies, out, bos)
     print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
@@ -173,7 +173,7 @@ def _score_vocabulary(
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
-    opening = import_module(".apps.opening", __package__)
+    opening = import_module(".apps.owner.opening", __package__)
     texts = read_prompts(prompts)
     models = opening.find(name, reference)
     if len(models) != 1:

@@ -64,8 +64,6 @@ def test_matrices_that_cannot_be_compared_are_refused():
         InputError, match="5 models are too few, or too alike, to tell apart x0, copy"
     ):
         rsa.regress(matrix, {"x0": predictors["x0"], "copy": predictors["x0"]})
-    with pytest.raises(InputError, match="entries must be 'pairs' or 'all', not 'half'"):
-        rsa.regress(matrix, predictors, "half")
 
 
 def test_too_few_models_are_not_told_apart():

@@ -316,8 +316,6 @@ def test_joins_that_cannot_be_made_name_the_remedy(score_table):
         "PROMPTS=best"
     ):
         scores.shared_vocabulary({"a": a}, "best")
-    with refused("duplicates must be"):
-        scores.shared_vocabulary({"a": a}, "greatest", duplicates="last")
 
 
 def test_what_was_fed_counts_each_kind(score_table):
