@@ -307,7 +307,7 @@ def from_safetensors(
         with torch.device("meta"):  # only to learn which class it is
             own = type(kind.from_config(copy.deepcopy(config), trust_remote_code=False, **how))
         opened = [open_tensors(path) for path in weight_files(folder)]
-        tensors: dict[str, Any] = {}
+        tensors: dict[str, object] = {}
         for file in opened:
             tensors |= {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
         model, report = own.from_pretrained(
