@@ -163,8 +163,8 @@ def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_
         tmp_path / "rewards.csv",
     )
     assert list(pd.read_csv(tmp_path / "rewards.csv")["reply"]) == ["love", "hope"]
-    # random weights order no pairs
-    checked = run("-m", "reward_model_values.run", "check", folder, code=1)
+    # random weights order some pairs, which is a note
+    checked = run("-m", "reward_model_values.run", "check", folder)
     assert "template             ok" in checked and "Traceback" not in checked
     assert 'pip install "reward-model-values[card]"' in run(
         "-m", "reward_model_values.run", "card", folder, code=2
