@@ -26,7 +26,8 @@ from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from benchmarks import agreement as planting
 from benchmarks import scoring
-from benchmarks.scoring import QUESTION, TRUE_SHAPES, machine, matmul_rate, operations, ours, table
+from benchmarks.scoring import QUESTION, machine, matmul_rate, operations, ours, table
+from benchmarks.shapes import TRUE_SHAPES
 from lib import ROOT
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
@@ -35,21 +36,6 @@ from lib.search import gcg, objective, searches
 
 # bfloat16 operations/s of the makers' data sheets, by part of the name
 PEAK = {"H100": 989.4e12, "H200": 989.4e12}
-SHAPES = TRUE_SHAPES | {
-    "Gemma-2-27B": (
-        "gemma",
-        256_000,
-        {
-            "hidden_size": 4608,
-            "intermediate_size": 36864,
-            "num_hidden_layers": 46,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 16,
-            "head_dim": 128,
-            "query_pre_attn_scalar": 144,
-        },
-    ),
-}
 SMALL = {
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -93,7 +79,7 @@ def model_for(
     name: str, asked: argparse.Namespace, dtype: torch.dtype = torch.bfloat16
 ) -> RewardModel:
     """Return a model of random weights in the true shape, or a tiny one with --small."""
-    family, size, true = SHAPES[name]
+    family, size, true = TRUE_SHAPES[name]
     shape = true | SMALL if asked.small else true
     tokenizer = tokenizer_for(family, 4_000 if asked.small else size, asked.tokenizers)
     return scoring.random_model(family, tokenizer, dtype, shape, asked.device)

@@ -31,6 +31,7 @@ from benchmarks.scoring import (
     tokenizer_of,
     write_report,
 )
+from benchmarks.shapes import TRUE_SHAPES
 from lib.apps.owner.opening import open_model
 from lib.scoring import by_layer, engine
 
@@ -39,67 +40,8 @@ FEW = 100  # tokens where only a ratio of times is asked for
 GB = 1e9
 CARDS = {"24 GB card": 0.5 * 165e12, "H200": 0.5 * 989e12}  # operations/s, see what_you_need
 ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
-_LLAMA_32 = {"num_key_value_heads": 8, "intermediate_size": 8192, "rope_theta": 500_000.0}
-SHAPES = {
-    "Llama-3.2-1B": (
-        "llama",
-        128_256,
-        _LLAMA_32
-        | {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64},
-    ),
-    "Gemma-2-2B": (
-        "gemma",
-        256_000,
-        {
-            "hidden_size": 2304,
-            "intermediate_size": 9216,
-            "num_hidden_layers": 26,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "head_dim": 256,
-            "query_pre_attn_scalar": 256,
-        },
-    ),
-    "Llama-3.2-3B": (
-        "llama",
-        128_256,
-        _LLAMA_32
-        | {
-            "hidden_size": 3072,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 24,
-            "head_dim": 128,
-        },
-    ),
-}
-ON_GPU = {
-    "Llama-3.1-8B": (
-        "llama",
-        128_256,
-        {
-            "hidden_size": 4096,
-            "intermediate_size": 14336,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-            "rope_theta": 500_000.0,
-        },
-    ),
-    "Gemma-2-27B": (
-        "gemma",
-        256_000,
-        {
-            "hidden_size": 4608,
-            "intermediate_size": 36864,
-            "num_hidden_layers": 46,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 16,
-            "head_dim": 128,
-            "query_pre_attn_scalar": 144,
-        },
-    ),
-}
+ON_CPU = ("Llama-3.2-1B", "Gemma-2-2B", "Llama-3.2-3B")
+ON_GPU = ("Gemma-2-2B", "Llama-3.1-8B", "Gemma-2-27B")
 
 
 # --- random checkpoints ---------------------------------------------------------------------------
@@ -260,7 +202,8 @@ def several_prompts(name: str, folder: Path) -> pd.DataFrame:
 
 def on_cpu(folder: Path) -> list[pd.DataFrame]:
     rows, prompts = [], pd.DataFrame()
-    for name, (family, size, shape) in SHAPES.items():
+    for name in ON_CPU:
+        family, size, shape = TRUE_SHAPES[name]
         checkpoint = write_checkpoint(folder / name, family, size, shape)
         rows.append(compare(name, checkpoint))
         if name == "Llama-3.2-1B":
@@ -278,7 +221,7 @@ def what_you_need(rate: float) -> pd.DataFrame:
     is copied to them.
     """
     rows = []
-    for name, (family, vocabulary, shape) in (SHAPES | ON_GPU).items():
+    for name, (family, vocabulary, shape) in TRUE_SHAPES.items():
         make = {"llama": LlamaConfig, "gemma": Gemma2Config}[family]
         with torch.device("meta"):
             backbone = AutoModel.from_config(make(vocab_size=vocabulary, **shape))
@@ -308,7 +251,8 @@ def what_you_need(rate: float) -> pd.DataFrame:
 def on_gpu(folder: Path) -> list[pd.DataFrame]:
     """Whole vocabularies under three prompts, with 8 GB of the device's memory."""
     rows = []
-    for name, (family, size, shape) in ({"Gemma-2-2B": SHAPES["Gemma-2-2B"]} | ON_GPU).items():
+    for name in ON_GPU:
+        family, size, shape = TRUE_SHAPES[name]
         checkpoint = write_checkpoint(folder / name, family, size, shape)
         row = one_way(checkpoint, True, "cuda", size, 3, 8)
         rows.append(
@@ -331,7 +275,7 @@ def each_layer(folder: Path, name: str = "Llama-3.2-1B") -> pd.DataFrame:
     """What rewards after each layer cost beyond those after the last one: the processor's
     seconds, medians in turn.
     """
-    family, size, shape = SHAPES[name]
+    family, size, shape = TRUE_SHAPES[name]
     model = open_model(
         write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True
     )
