@@ -166,6 +166,14 @@ _WORDS = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _BY_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+# sizes of a configuration that any decoder of two layers takes
+TWO_LAYERS = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+}
 
 
 def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> Tokenizer:

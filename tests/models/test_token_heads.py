@@ -18,13 +18,6 @@ from lib.search.objective import Objective, allowed_ids
 from lib.search.searches import search
 
 PROMPT, REPLIES = "What is best?", ["love", " hate and war", "hope", "你好"]
-SMALL = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-}
 HEADS = {"untied": "yes,no", "capped": "love,Hate"}
 
 
@@ -33,9 +26,9 @@ def saved(folder, name: str):
     narrow soft cap.
     """
     config, family, template = {
-        "untied": (LlamaConfig(**SMALL), "llama", "llama3"),
+        "untied": (LlamaConfig(**tiny.TWO_LAYERS), "llama", "llama3"),
         "capped": (
-            Gemma2Config(**SMALL, head_dim=16, final_logit_softcapping=1.5),
+            Gemma2Config(**tiny.TWO_LAYERS, head_dim=16, final_logit_softcapping=1.5),
             "gemma",
             "gemma",
         ),

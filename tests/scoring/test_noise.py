@@ -87,14 +87,7 @@ def test_an_unknown_argument_of_attention_is_refused_and_one_without_a_value_is_
 
 # --- decoders that cannot share a prefix ----------------------------------------------------------
 
-SMALL = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_labels": 1,
-}
+SMALL = tiny.TWO_LAYERS | {"num_labels": 1}
 EXPERTS = {
     "num_experts": 4,
     "num_local_experts": 4,
