@@ -100,12 +100,12 @@ LOADING = (
 
 def published() -> int:
     """Run the notebooks about published scores, measure models for cards, and write explorers."""
+    from .apps.classroom.explorer import page
+    from .apps.owner.card import others
     from .apps.runner import runs
 
-    failed = runs.reproduce_published(
-        measure=import_module(".apps.owner.card.others", __package__).publish
-    )
-    import_module(".apps.classroom.explorer.page", __package__).explore("published")
+    failed = runs.reproduce_published(measure=others.publish)
+    page.explore("published")
     return failed
 
 
@@ -147,10 +147,10 @@ def _refuse(given: dict, how: str) -> None:
 def _score_replies(
     name: str, replies: Path, out: str | None, bos: str, reference: str | None, options: dict
 ) -> None:
+    from .apps.owner import opening
     from .io import shown_path
     from .scoring import reply_files
 
-    opening = import_module(".apps.owner.opening", __package__)
     model = opening.open_model(name, reference, **options)
     count, written = reply_files.score_file(model, replies, out, bos)
     print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
@@ -166,6 +166,7 @@ def _score_vocabulary(
     reference: str | None,
     options: dict,
 ) -> None:
+    from .apps.owner import opening
     from .io import shown_path
     from .scoring import engine
     from .show.terminal import score_lines
@@ -173,7 +174,6 @@ def _score_vocabulary(
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
-    opening = import_module(".apps.owner.opening", __package__)
     texts = read_prompts(prompts)
     models = opening.find(name, reference)
     if len(models) != 1:
