@@ -18,10 +18,12 @@ from transformers.utils import logging as transformers_logging
 
 from .. import ROOT, InputError
 from ..io import Hashes, is_of_memory, state_of
+from ..tables import registry
 
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
-OF_RATINGS = ("V-Smol-135M",)  # models that people's ratings of words taught
 READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
+# group of the registry -> what makes its models; small language models come with the embedded ones
+MAKERS = {"embedded": "make reproduce", "human_ratings": "python -m lib.run human_ratings"}
 TEMPLATES = "additional_chat_templates/*.jinja"
 PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
@@ -302,7 +304,8 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
             raise InputError(f"{hub_id} is a folder, which has no revision; leave revision out")
         return folder, ""
     if folder.is_absolute():
-        maker = "python -m lib.run human_ratings" if folder.name in OF_RATINGS else "make reproduce"
+        groups = registry.reward_models()["group"]
+        maker = MAKERS.get(groups.get(folder.name), "make reproduce")
         raise InputError(f"no reward model in {folder}; if it is made here, make it with: {maker}")
     try:
         place = huggingface_hub.snapshot_download(
