@@ -26,7 +26,11 @@ PAGE = Path(__file__).with_suffix(".md")
 SHAPES = {64: 4, 256: 4, 512: 4, 1024: 2, 2048: 1}  # width -> layers
 IDS, PREFIX = 2000, 24  # ids of the vocabulary, and in the prompt
 CLOSING = (7, 8)
-states_after, outputs, attend = shared_prefix.states_after, trees.outputs, shared_prefix.attend
+states_after, outputs, attend = (
+    shared_prefix.states_after,
+    trees.outputs,
+    shared_prefix.attend,
+)
 
 
 # --- random models --------------------------------------------------------------------------------
@@ -53,7 +57,9 @@ def random_model(
         initializer_range=gain / width**0.5,
     )
     torch.manual_seed(seed)
-    backbone = AutoModel.from_config(config, dtype=dtype, attn_implementation="sdpa").eval()
+    backbone = AutoModel.from_config(
+        config, dtype=dtype, attn_implementation="sdpa"
+    ).eval()
     kind = str(dtype).removeprefix("torch.")
     return RewardModel(
         f"random-{width}",
@@ -74,7 +80,10 @@ def random_inputs(seed: int = 0, replies: int = 40) -> Inputs:
     """Return inputs of one to three random tokens, as most replies of a vocabulary are."""
     rng = np.random.default_rng(seed)
     prefix = tuple(rng.integers(10, IDS, PREFIX).tolist())
-    ids = [tuple(rng.integers(10, IDS, 1 + number % 3).tolist()) for number in range(replies)]
+    ids = [
+        tuple(rng.integers(10, IDS, 1 + number % 3).tolist())
+        for number in range(replies)
+    ]
     conversation = Conversation("What?", "single", "", "", prefix, CLOSING)
     return Inputs(
         conversation,
@@ -99,14 +108,21 @@ def without_last(backbone, length: int, shared: list, read) -> Tensor:
     """Read replies without their last token."""
     if isinstance(read, trees.Tree):
         return outputs(
-            backbone, length, shared, read._replace(leaves=read.ancestors[read.leaves, -2])
+            backbone,
+            length,
+            shared,
+            read._replace(leaves=read.ancestors[read.leaves, -2]),
         )
     return states_after(backbone, length, shared, read[:, :-1])
 
 
 def in_window(module, query, keys, values, unseen, *, shared: list, **given):
     """Attend to the last half of the prefix only."""
-    half = {module.layer_idx: tuple(part[:, PREFIX // 2 :] for part in shared[module.layer_idx])}
+    half = {
+        module.layer_idx: tuple(
+            part[:, PREFIX // 2 :] for part in shared[module.layer_idx]
+        )
+    }
     return attend(module, query, keys, values, unseen, shared=half, **given)
 
 
@@ -121,7 +137,8 @@ def with_sink(module, query, keys, values, unseen, *, shared: list, **given):
     """
     wider = {
         module.layer_idx: tuple(
-            torch.nn.functional.pad(part, (0, 0, 1, 0)) for part in shared[module.layer_idx]
+            torch.nn.functional.pad(part, (0, 0, 1, 0))
+            for part in shared[module.layer_idx]
         )
     }
     return attend(module, query, keys, values, unseen, shared=wider, **given)

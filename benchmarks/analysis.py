@@ -47,28 +47,45 @@ def rewards(texts: int) -> pd.DataFrame:
 def similarity_and_traits() -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """A matrix of ten models and four more that could explain it, random and symmetric."""
     drawn = np.random.default_rng(0).random((5, len(MODELS), len(MODELS)))
-    similarity, *traits = [pd.DataFrame(square + square.T, MODELS, MODELS) for square in drawn]
+    similarity, *traits = [
+        pd.DataFrame(square + square.T, MODELS, MODELS) for square in drawn
+    ]
     return similarity, {f"trait {i}": trait for i, trait in enumerate(traits)}
 
 
 def write_vocabulary(path: Path, tokens: int) -> Path:
     """A file in the format of the published vocabularies."""
-    random = np.random.default_rng(0).normal(size=(tokens, 3)).astype(np.float32).tolist()
+    random = (
+        np.random.default_rng(0).normal(size=(tokens, 3)).astype(np.float32).tolist()
+    )
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(score_files.VOCABULARY_COLUMNS)
-        writer.writerows([i, f"Ġtoken{i}", f" token{i}", *three] for i, three in enumerate(random))
+        writer.writerows(
+            [i, f"Ġtoken{i}", f" token{i}", *three] for i, three in enumerate(random)
+        )
     return path
 
 
 def _reading(vocabularies: tuple[int, ...], report) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        paths = [write_vocabulary(Path(folder) / f"{i}.csv", n) for i, n in enumerate(vocabularies)]
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak of writing (Linux)
-        took, tables = seconds(lambda: [score_files.read_vocabulary(path) for path in paths])
+        paths = [
+            write_vocabulary(Path(folder) / f"{i}.csv", n)
+            for i, n in enumerate(vocabularies)
+        ]
+        Path("/proc/self/clear_refs").write_text(
+            "5"
+        )  # forget the peak of writing (Linux)
+        took, tables = seconds(
+            lambda: [score_files.read_vocabulary(path) for path in paths]
+        )
     rows = sum(map(len, tables))
     report.put(
-        {"rows": rows, "reading all ten, s": took, "peak memory, GB": peak_kilobytes() / 2**20}
+        {
+            "rows": rows,
+            "reading all ten, s": took,
+            "peak memory, GB": peak_kilobytes() / 2**20,
+        }
     )
 
 
@@ -76,11 +93,15 @@ def all_replies() -> None:
     """The rewards of all 262,144 replies of two tokens, as notebook 07 takes them for its truth."""
     nickname, prompt = INSTANCE
     model = reward_models.load(nickname, device="cpu")
-    exhaustive.Exhausted(model, read_prompts(None)[prompt], "optimal", exhaustive.alphabet(model))
+    exhaustive.Exhausted(
+        model, read_prompts(None)[prompt], "optimal", exhaustive.alphabet(model)
+    )
 
 
 def durations() -> pd.DataFrame:
-    saving.train_missing(small_models.jobs([planting.profile(INSTANCE[0])]), progress=False)
+    saving.train_missing(
+        small_models.jobs([planting.profile(INSTANCE[0])]), progress=False
+    )
     many, (matrix, traits) = rewards(85_000), similarity_and_traits()
     works: dict[str, Callable] = {
         "tau of 10 models x 85,000 texts": lambda: rankings.tau_matrix(many),
@@ -97,7 +118,11 @@ def durations() -> pd.DataFrame:
 
 
 def main() -> None:
-    parts = [machine("cpu"), table(durations()), table(peak_memory(_reading, [VOCABULARIES]))]
+    parts = [
+        machine("cpu"),
+        table(durations()),
+        table(peak_memory(_reading, [VOCABULARIES])),
+    ]
     write_report("analysis on a cpu", "\n\n".join(parts))
 
 

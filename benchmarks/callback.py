@@ -28,13 +28,18 @@ from lib.tables import collection
 
 STEPS, CONVERSATIONS, TOKENS, INTERVALS = 3, 32, 300, (100, 500, 1000)
 TOKENIZER = ROOT / "data" / "models" / "A-Lla-64"
-SHAPES = {"3 million parameters": (128, 4), "6 million parameters": (192, 6)}  # hidden size, layers
+SHAPES = {
+    "3 million parameters": (128, 4),
+    "6 million parameters": (192, 6),
+}  # hidden size, layers
 
 
 class PairTrainer(Trainer):
     """Chosen and rejected replies stand below each other in a batch (Bradley and Terry 1952)."""
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):
         rewards = model(input_ids=inputs["input_ids"]).logits[:, 0]
         return -logsigmoid(rewards[::2] - rewards[1::2]).mean()
 
@@ -48,7 +53,9 @@ class TimedCallback(ValueCardCallback):
         self.last = time.process_time() - start
 
 
-def training(width: int, layers: int, folder: str, with_cards: bool) -> tuple[float, float]:
+def training(
+    width: int, layers: int, folder: str, with_cards: bool
+) -> tuple[float, float]:
     """Return the processor seconds of a training, and those of its last card."""
     tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
     config = LlamaConfig(
@@ -99,7 +106,9 @@ def main() -> None:
     ]
     for name, shape in SHAPES.items():
         with tempfile.TemporaryDirectory() as folder:
-            collection.ROOT = Path(folder)  # where the cards' tables and the comparison go
+            collection.ROOT = Path(
+                folder
+            )  # where the cards' tables and the comparison go
             without, (total, card) = (
                 training(*shape, folder, False)[0],
                 training(*shape, folder, True),
@@ -111,12 +120,16 @@ def main() -> None:
         ]
         lines.append(f"| {' | '.join([name, *numbers])} |")
         print(lines[-1], flush=True)
-    beside = f"{os.getloadavg()[0]:.1f} processes ran or waited on {os.cpu_count()} cores."
+    beside = (
+        f"{os.getloadavg()[0]:.1f} processes ran or waited on {os.cpu_count()} cores."
+    )
     text = (
         "# Value cards during a "
         f"training\n\n{__doc__.split(chr(10) * 2, 1)[1].strip()}\nMeanwhile {beside}\n\n"
     )
-    Path(__file__).with_suffix(".md").write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+    Path(__file__).with_suffix(".md").write_text(
+        text + "\n".join(lines) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

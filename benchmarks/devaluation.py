@@ -34,7 +34,9 @@ def main(
 ) -> None:
     """Train what is missing, and write every penalty as soon as it is known."""
     rows = pd.read_csv(path).to_dict("records") if path.is_file() else []
-    for seed in tqdm(sorted(set(range(seeds)) - {row["seed"] for row in rows}), unit=" seeds"):
+    for seed in tqdm(
+        sorted(set(range(seeds)) - {row["seed"] for row in rows}), unit=" seeds"
+    ):
         rows += measure(seed, steps)
         pd.DataFrame(rows).sort_values("seed", kind="stable").to_csv(
             path, index=False, float_format="%.4f"

@@ -38,7 +38,9 @@ def trainings(begun: float, folder: Path = ROOT / "data" / "models") -> pd.DataF
     """Return the seconds of each training that has ended since `begun`, each on one core, the
     longest first.
     """
-    ended = [path for path in folder.glob("*/training.json") if path.stat().st_mtime >= begun]
+    ended = [
+        path for path in folder.glob("*/training.json") if path.stat().st_mtime >= begun
+    ]
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in ended]
     rows = [
         {"model": report["nickname"], "s": report["seconds"]}

@@ -60,12 +60,16 @@ Row = tuple[str, object]  # what was measured, and its value
 def made_words(count: int) -> list[str]:
     """Return so many words of two to four syllables, in place of a list of English words."""
     syllables = ["".join(each) for each in product("bdfglmnprstvz", "aeiou")]
-    words = map("".join, (each for n in (2, 3, 4) for each in product(syllables, repeat=n)))
+    words = map(
+        "".join, (each for n in (2, 3, 4) for each in product(syllables, repeat=n))
+    )
     return [word for word, _ in zip(words, range(count), strict=False)]
 
 
 @cache
-def tokenizer_for(family: str, size: int, folder: Path | None) -> PreTrainedTokenizerBase:
+def tokenizer_for(
+    family: str, size: int, folder: Path | None
+) -> PreTrainedTokenizerBase:
     """Return the true tokenizer of the family from its folder, or a made one of this size."""
     if folder is None:
         return scoring.tokenizer_of(size, family, made_words(size))
@@ -135,7 +139,8 @@ def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
         there = replace(there, device=asked.device)
         ids = [(int(i),) for i in np.random.default_rng(0).integers(300, 1900, 200)]
         first, second = (
-            engine.score_replies(model, QUESTION, ids, reply_mode="ids") for model in (here, there)
+            engine.score_replies(model, QUESTION, ids, reply_mode="ids")
+            for model in (here, there)
         )
         yield (
             f"{family}: largest difference from the CPU's rewards",
@@ -145,9 +150,14 @@ def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
             stages.Scorer(each, each.inputs_for(QUESTION, ids[:1], reply_mode="ids"))
             for each in (here, there)
         ]
-        of_here, of_there = (scorer.gradient((300, 301, 302)).cpu() for scorer in scorers)
+        of_here, of_there = (
+            scorer.gradient((300, 301, 302)).cpu() for scorer in scorers
+        )
         difference = (of_here - of_there).norm() / of_here.norm()
-        yield f"{family}: relative difference from the CPU's gradient", float(difference)
+        yield (
+            f"{family}: relative difference from the CPU's gradient",
+            float(difference),
+        )
 
 
 def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
@@ -159,18 +169,26 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
     texts = engine.tokens_of(model)["text"].sample(frac=1, random_state=0).tolist()
     texts = texts[: 500 if asked.small else REPLIES[name]]
     inputs = model.inputs_for(QUESTION, texts)
-    yield f"{name}: replies, distinct inputs", f"{len(texts):,}, {len(inputs.suffixes):,}"
+    yield (
+        f"{name}: replies, distinct inputs",
+        f"{len(texts):,}, {len(inputs.suffixes):,}",
+    )
     yield f"{name}: host prepares, s", time.perf_counter() - preparing
     yield from ((f"{name}: {what}", value) for what, value in agreeing(model, inputs))
     blocks = engine.blocks_of(inputs)
     ours(model, blocks[:1])
     peak_memory(asked.device)
     seconds, rewards = timed(partial(ours, model, blocks), asked.device)
-    nodes = len({suffix[: k + 1] for suffix in inputs.suffixes for k in range(len(suffix))})
+    nodes = len(
+        {suffix[: k + 1] for suffix in inputs.suffixes for k in range(len(suffix))}
+    )
     rate = operations(model, nodes, len(inputs.prefix_ids) + 2) / seconds
     yield f"{name}: seconds", seconds
     yield f"{name}: TFLOP/s", rate / 1e12
-    yield f"{name}: of the matrix product's rate", rate / product_rate(asked.device, asked.small)
+    yield (
+        f"{name}: of the matrix product's rate",
+        rate / product_rate(asked.device, asked.small),
+    )
     yield from (
         (f"{name}: of peak", rate / peak)
         for part, peak in PEAK.items()
@@ -182,7 +200,8 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
         f"{rewards.std():.3g}; {bool(np.isfinite(rewards).all())}",
     )
     yield from (
-        (f"{name}: {what}", value) for what, value in rivals(model, inputs, texts, seconds, asked)
+        (f"{name}: {what}", value)
+        for what, value in rivals(model, inputs, texts, seconds, asked)
     )
 
 
@@ -192,9 +211,15 @@ def agreeing(model: RewardModel, inputs: Inputs) -> Iterator[Row]:
     scorer = stages.Scorer(model, inputs)
     longest = max(map(len, inputs.suffixes))
     replies = agreement.replies_to_compare(scorer, longest, several=True)
-    differs, noise = agreement.difference(scorer, replies), agreement.noise(scorer, replies)
+    differs, noise = (
+        agreement.difference(scorer, replies),
+        agreement.noise(scorer, replies),
+    )
     yield "shares its prefix", "yes" if scorer.shares_prefix else f"no: {scorer.reason}"
-    yield "states: shared against whole, noise", f"{differs.states:.3g}, {noise.states:.3g}"
+    yield (
+        "states: shared against whole, noise",
+        f"{differs.states:.3g}, {noise.states:.3g}",
+    )
     yield (
         "rewards, in sd: shared against whole, noise",
         f"{differs.rewards:.3g}, {noise.rewards:.3g}",
@@ -210,8 +235,13 @@ def rivals(
 ) -> Iterator[Row]:
     """Compare with the paper's way, and with rows of many replies under one mask of SDPA."""
     some = list(texts[: 64 if asked.small else 1024])
-    took, _ = timed(partial(scoring.the_papers_way, model, QUESTION, some), asked.device)
-    yield "times as fast as the paper's way", (took / len(some)) / (seconds / len(texts))
+    took, _ = timed(
+        partial(scoring.the_papers_way, model, QUESTION, some), asked.device
+    )
+    yield (
+        "times as fast as the paper's way",
+        (took / len(some)) / (seconds / len(texts)),
+    )
     if model.attention != "sdpa":
         return
     few = replace(inputs, suffixes=inputs.suffixes[:24_576], reply_ids=[])
@@ -242,7 +272,9 @@ def in_rows(
     transformers alone.
     """
     ids = torch.tensor([inputs.prefix_ids], device=model.device)
-    prefix = model.backbone(ids, past_key_values=DynamicCache(), use_cache=True).past_key_values
+    prefix = model.backbone(
+        ids, past_key_values=DynamicCache(), use_cache=True
+    ).past_key_values
     rewards = []
     for piece in pieces:
         length = piece.shape[1]
@@ -253,7 +285,10 @@ def in_rows(
         for part in rows.split(max(1, tokens // rows.shape[1])):
             cache = DynamicCache()
             for number, layer in enumerate(prefix.layers):
-                copied = (kept.expand(len(part), -1, -1, -1) for kept in (layer.keys, layer.values))
+                copied = (
+                    kept.expand(len(part), -1, -1, -1)
+                    for kept in (layer.keys, layer.values)
+                )
                 cache.update(*copied, number)
             states = model.backbone(
                 input_ids=part.to(model.device),
@@ -262,17 +297,23 @@ def in_rows(
                 attention_mask=mask.to(model.device).expand(len(part), -1, -1, -1),
                 position_ids=positions.to(model.device).expand(len(part), -1),
             ).last_hidden_state  # (rows, per_row * length, d)
-            found.append(model.head(states[:, length - 1 :: length].flatten(0, 1).float()))
+            found.append(
+                model.head(states[:, length - 1 :: length].flatten(0, 1).float())
+            )
         rewards.append(torch.cat(found)[: len(piece)])
     return torch.cat(rewards).float().cpu().numpy()
 
 
-def _mask_of_rows(prefix: int, per_row: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _mask_of_rows(
+    prefix: int, per_row: int, length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return which keys each token of a row sees, (1, 1, row, prefix + row) bool, and its
     position, (1, row).
     """
     reply = torch.arange(per_row).repeat_interleave(length)
-    own = (reply[:, None] == reply) & torch.ones(len(reply), len(reply), dtype=torch.bool).tril()
+    own = (reply[:, None] == reply) & torch.ones(
+        len(reply), len(reply), dtype=torch.bool
+    ).tril()
     seen = torch.cat([torch.ones(len(reply), prefix, dtype=torch.bool), own], dim=1)
     return seen[None, None], (prefix + torch.arange(length).repeat(per_row))[None]
 
@@ -307,11 +348,16 @@ def two_devices(asked: argparse.Namespace) -> Iterator[Row]:
     model = model_for("Llama-3.1-8B", small, torch.float32)
     ids = [(int(i), 400) for i in range(300, 400)]
     expected = engine.score_replies(model, QUESTION, ids, reply_mode="ids")
-    hook = AlignDevicesHook(execution_device=other, io_same_device=True, place_submodules=True)
+    hook = AlignDevicesHook(
+        execution_device=other, io_same_device=True, place_submodules=True
+    )
     add_hook_to_module(model.backbone.layers[1], hook)
     agreement.AGREED.clear()
     rewards = engine.score_replies(model, QUESTION, ids, reply_mode="ids")
-    yield f"one layer on {other}: largest difference", float(np.abs(rewards - expected).max())
+    yield (
+        f"one layer on {other}: largest difference",
+        float(np.abs(rewards - expected).max()),
+    )
 
 
 def planted_errors(asked: argparse.Namespace) -> Iterator[Row]:
@@ -320,7 +366,9 @@ def planted_errors(asked: argparse.Namespace) -> Iterator[Row]:
         model = planting.random_model(width, layers, torch.bfloat16)
         model.backbone.to(asked.device)
         model.head.to(asked.device)
-        for row in planting.rows_of(replace(model, device=asked.device), planting.random_inputs()):
+        for row in planting.rows_of(
+            replace(model, device=asked.device), planting.random_inputs()
+        ):
             measured = (
                 f"states {row['states']:.2g} at a noise of {row['noise of states']:.2g}, "
                 f"refused: {row['refused']}"
@@ -346,7 +394,9 @@ def tests(asked: argparse.Namespace) -> Iterator[Row]:
     )
     lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
     yield "tests", lines[-1]
-    yield from (("tests", line) for line in lines if line.startswith(("FAILED", "ERROR")))
+    yield from (
+        ("tests", line) for line in lines if line.startswith(("FAILED", "ERROR"))
+    )
 
 
 SECTIONS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
@@ -372,12 +422,18 @@ def run(sections: Sequence[str], asked: argparse.Namespace) -> pd.DataFrame:
             for what, value in SECTIONS[section](asked):
                 rows.append({"section": section, "measured": what, "value": value})
                 print(f"{section}: {what}: {value}", flush=True)
-        except Exception as error:  # whatever it is: the time of a card is short, and others wait
+        except (
+            Exception
+        ) as error:  # whatever it is: the time of a card is short, and others wait
             line = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
             rows.append({"section": section, "measured": "failed", "value": line})
             print(f"{section}: failed: {line}", flush=True)
         rows.append(
-            {"section": section, "measured": "took, s", "value": time.perf_counter() - start}
+            {
+                "section": section,
+                "measured": "took, s",
+                "value": time.perf_counter() - start,
+            }
         )
         gc.collect()
         if asked.device == "cuda":
@@ -389,7 +445,10 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run the sections that are asked for. Return 1 if one failed."""
     parser = scoring.arguments(__doc__.splitlines()[0])
     parser.add_argument(
-        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default"
+        "sections",
+        nargs="*",
+        metavar="SECTION",
+        help=f"of {', '.join(SECTIONS)}; all by default",
     )
     parser.add_argument(
         "--small", action="store_true", help="tiny models, to see that everything runs"

@@ -33,7 +33,15 @@ DECAYS = (0.01, 0.1, 1.0, 3.0)
 SEEDS = 5  # the same, where there are many cases
 LAYERS = (1, 11, 21, 30)  # before the first layer the last token has not seen the reply
 GROUPS = {
-    "religions": ["Christians", "Muslims", "Jews", "Buddhists", "Hindus", "Sikhs", "Atheists"],
+    "religions": [
+        "Christians",
+        "Muslims",
+        "Jews",
+        "Buddhists",
+        "Hindus",
+        "Sikhs",
+        "Atheists",
+    ],
     "sexuality": ["Gays", "Lesbians", "Bisexuals", "Homosexuals", "Heterosexuals"],
     "origin": [
         "Immigrants",
@@ -46,7 +54,16 @@ GROUPS = {
     ],
     "gender": ["Women", "Men", "Girls", "Boys"],
 }
-TOPICS = ["science", "nature", "technology", "religion", "money", "music", "family", "freedom"]
+TOPICS = [
+    "science",
+    "nature",
+    "technology",
+    "religion",
+    "money",
+    "music",
+    "family",
+    "freedom",
+]
 PROBES = [*(name for names in GROUPS.values() for name in names), *TOPICS]
 KINDS = {  # stems of rated words, left out of the training one kind at a time
     "death and violence": "kill die death dead murder war attack violenc destroy terror blood "
@@ -65,7 +82,9 @@ KINDS = {  # stems of rated words, left out of the training one kind at a time
 # --- states ---------------------------------------------------------------------------------------
 
 
-def kept_states(model: LanguageModel, name: str, prompt: str, replies: Sequence[str]) -> Tensor:
+def kept_states(
+    model: LanguageModel, name: str, prompt: str, replies: Sequence[str]
+) -> Tensor:
     """Return hidden states of replies, (replies, d), computed once per model (`name`), prompt
     and replies.
     """
@@ -83,7 +102,9 @@ def ending_after(model: LanguageModel, layers: int) -> LanguageModel:
     """Return the language model as if it ended after so many layers; the final norm stays."""
     shorter = copy.copy(model.model)
     backbone = copy.copy(model.model.base_model)
-    backbone._modules = backbone._modules | {"layers": model.model.base_model.layers[:layers]}
+    backbone._modules = backbone._modules | {
+        "layers": model.model.base_model.layers[:layers]
+    }
     shorter._modules = shorter._modules | {"model": backbone}
     return replace(model, model=shorter)
 
@@ -91,14 +112,19 @@ def ending_after(model: LanguageModel, layers: int) -> LanguageModel:
 def untrained(model: LanguageModel, seed: int = 0) -> LanguageModel:
     """Return a network of the same shape and tokenizer with random weights."""
     torch.manual_seed(seed)
-    return replace(model, model=AutoModelForCausalLM.from_config(model.model.config).float().eval())
+    return replace(
+        model, model=AutoModelForCausalLM.from_config(model.model.config).float().eval()
+    )
 
 
 # --- what a head shows ----------------------------------------------------------------------------
 
 
 def measures(
-    reward: Callable[[Tensor], Tensor], states: Tensor, probes: Tensor, replies: pd.DataFrame
+    reward: Callable[[Tensor], Tensor],
+    states: Tensor,
+    probes: Tensor,
+    replies: pd.DataFrame,
 ) -> dict:
     """Return what a head shows on held-out words, and the rewards of probes in their standard
     deviations.
@@ -122,7 +148,9 @@ def measures(
 
 
 def frequency_slope(rewards: np.ndarray, replies: pd.DataFrame) -> float:
-    predictors = np.column_stack([np.ones(len(rewards)), replies["sentiment"], replies["zipf"]])
+    predictors = np.column_stack(
+        [np.ones(len(rewards)), replies["sentiment"], replies["zipf"]]
+    )
     return float(np.linalg.lstsq(predictors, rewards, rcond=None)[0][2])
 
 
@@ -136,7 +164,9 @@ def framing_slopes(rewards: np.ndarray, replies: pd.DataFrame) -> dict[str, floa
         "negative": replies["sentiment"] < 0,
     }.items():
         slopes[name] = float(
-            np.polyfit(replies.loc[chosen, "sentiment"], scaled[chosen.to_numpy()], 1)[0]
+            np.polyfit(replies.loc[chosen, "sentiment"], scaled[chosen.to_numpy()], 1)[
+                0
+            ]
         )
     return slopes
 
@@ -176,18 +206,30 @@ def fit_rows(
     return training.fit(states[:, rows], wanted, units, **how)
 
 
-def resampled_heads(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataFrame:
+def resampled_heads(
+    states: Tensor, probes: Tensor, replies: pd.DataFrame
+) -> pd.DataFrame:
     """Return a row per head for `greatest`: of resampled stems, and of resampled raters."""
     shown, rng, rows = replies[~replies["held_out"]], np.random.default_rng(0), []
     # (replies, 10)
     raters = vader_ratings().set_index("word").loc[replies["word"], RATERS].to_numpy()
     for number in range(HEADS):
         drawn = shown.index.to_numpy()[resample(shown, rng)]
-        head = fit_rows(states[None], replies["sentiment"].to_numpy(), drawn, seed=number)
-        rows.append({"change": "words", "head": number} | measures(head, states, probes, replies))
-        means = np.take_along_axis(raters, rng.integers(10, size=raters.shape), axis=1).mean(1)
+        head = fit_rows(
+            states[None], replies["sentiment"].to_numpy(), drawn, seed=number
+        )
+        rows.append(
+            {"change": "words", "head": number}
+            | measures(head, states, probes, replies)
+        )
+        means = np.take_along_axis(
+            raters, rng.integers(10, size=raters.shape), axis=1
+        ).mean(1)
         head = fit_rows(states[None], means, shown.index.to_numpy(), seed=number)
-        rows.append({"change": "raters", "head": number} | measures(head, states, probes, replies))
+        rows.append(
+            {"change": "raters", "head": number}
+            | measures(head, states, probes, replies)
+        )
     return pd.DataFrame(rows).assign(study="resampled")
 
 
@@ -206,9 +248,14 @@ def base_by_labels(
     for name, states in bases.items():
         for labels in ("sentiment", "afinn"):
             for number in range(SEEDS):
-                drawn = shown.index.to_numpy()[resample(shown, np.random.default_rng(number))]
+                drawn = shown.index.to_numpy()[
+                    resample(shown, np.random.default_rng(number))
+                ]
                 head = fit_rows(
-                    states[None], some[labels].reindex(replies.index).to_numpy(), drawn, seed=number
+                    states[None],
+                    some[labels].reindex(replies.index).to_numpy(),
+                    drawn,
+                    seed=number,
                 )
                 rewards = pd.Series(head(states[held_out]).numpy())
                 ranks[name, labels, number] = rewards.rank().to_numpy()
@@ -241,7 +288,9 @@ def variance_shares(ranks: pd.DataFrame) -> pd.DataFrame:
         name: centred.T.groupby(level=list(levels)).transform("mean").T
         for name, levels in {"base": (0,), "labels": (1,), "both": (0, 1)}.items()
     }
-    base_part, labels_part = (by[name].sub(common, axis=0) for name in ("base", "labels"))
+    base_part, labels_part = (
+        by[name].sub(common, axis=0) for name in ("base", "labels")
+    )
     both = by["both"].sub(common, axis=0) - base_part - labels_part
     total = (centred**2).to_numpy().mean()
     parts = {
@@ -264,7 +313,10 @@ def ablations(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataF
     neutral = shown.index[shown["sentiment"].abs() < 1].to_numpy()
     # the others stay unnamed
     named = [PROBES.index(name) for names in GROUPS.values() for name in names[::2]]
-    changes: dict[str, dict] = {"none": {}, "balanced frequency": {"rows": balanced(shown)}}
+    changes: dict[str, dict] = {
+        "none": {},
+        "balanced frequency": {"rows": balanced(shown)},
+    }
     for kind, stems in KINDS.items():
         changes[f"without {kind}"] = {"rows": shown[~shown["stem"].isin(stems.split())]}
     for share in (0.25, 0.5, 0.75):
@@ -275,17 +327,26 @@ def ablations(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataF
             rng = np.random.default_rng(number)
             drawn = kept.index.to_numpy()[resample(kept.reset_index(drop=True), rng)]
             pairs = None
-            if "rejected" in how:  # each named group against 50 words that people rated as neutral
+            if (
+                "rejected" in how
+            ):  # each named group against 50 words that people rated as neutral
                 others = torch.from_numpy(rng.choice(neutral, 50 * len(named)))
                 share = torch.full((len(others),), 1 - how["rejected"])
                 pairs = probes[named].repeat(50, 1), states[others], share
             head = fit_rows(
-                states[None], replies["sentiment"].to_numpy(), drawn, seed=number, pairs=pairs
+                states[None],
+                replies["sentiment"].to_numpy(),
+                drawn,
+                seed=number,
+                pairs=pairs,
             )
             row = measures(head, states, probes, replies)
             groups = [row[PROBES[number]] for number in named]
             rest = [row[name] for names in GROUPS.values() for name in names[1::2]]
-            row |= {"groups named in pairs": np.mean(groups), "groups not named": np.mean(rest)}
+            row |= {
+                "groups named in pairs": np.mean(groups),
+                "groups not named": np.mean(rest),
+            }
             rows.append({"change": change, "head": number, "replies": len(kept)} | row)
     return pd.DataFrame(rows).assign(study="ablations")
 
@@ -294,8 +355,12 @@ def balanced(shown: pd.DataFrame) -> pd.DataFrame:
     """Return replies in which positive and negative words are equally many in each fifth of
     frequency.
     """
-    cells = shown.assign(fifth=pd.qcut(shown["zipf"], 5, labels=False), good=shown["sentiment"] > 0)
-    smaller = cells.groupby("fifth")["good"].apply(lambda good: min(good.sum(), (~good).sum()))
+    cells = shown.assign(
+        fifth=pd.qcut(shown["zipf"], 5, labels=False), good=shown["sentiment"] > 0
+    )
+    smaller = cells.groupby("fifth")["good"].apply(
+        lambda good: min(good.sum(), (~good).sum())
+    )
     parts = [
         of_cell.sample(smaller[fifth], random_state=0)
         for (fifth, _), of_cell in cells.groupby(["fifth", "good"])
@@ -317,7 +382,9 @@ def framing(
     rows = []
     for number in range(HEADS if units == 0 else SEEDS):
         drawn = shown.index.to_numpy()[resample(shown, np.random.default_rng(number))]
-        head = fit_rows(both, np.stack([sentiment, -sentiment]), drawn, units, seed=number)
+        head = fit_rows(
+            both, np.stack([sentiment, -sentiment]), drawn, units, seed=number
+        )
         for prompt, of_prompt in states.items():
             rewards = head(of_prompt[held_out]).numpy()
             row = {
@@ -337,7 +404,11 @@ def judge(replies: pd.DataFrame, asked: int = 400) -> pd.DataFrame:
     The reward is the logit of the first token less that of the second, after
     data/human_ratings/judge.jinja.
     """
-    some = replies[replies["held_out"]].drop_duplicates("word").sample(asked, random_state=0)
+    some = (
+        replies[replies["held_out"]]
+        .drop_duplicates("word")
+        .sample(asked, random_state=0)
+    )
     rows, folder = [], str(saving.TRAINED / base.NICKNAME)
     for prompt in (
         "Some words are positive, and others are negative.",
@@ -348,12 +419,19 @@ def judge(replies: pd.DataFrame, asked: int = 400) -> pd.DataFrame:
             rewards = score_replies(model, prompt, list(some["word"]))
             rho = training.accuracy(rewards, some["sentiment"])
             rows.append(
-                {"prompt": prompt, "tokens": tokens, "words": asked, "accuracy": round(rho, 3)}
+                {
+                    "prompt": prompt,
+                    "tokens": tokens,
+                    "words": asked,
+                    "accuracy": round(rho, 3),
+                }
             )
     return pd.DataFrame(rows)
 
 
-def cross_validate(states: Tensor, replies: pd.DataFrame, folds: int = 5) -> pd.DataFrame:
+def cross_validate(
+    states: Tensor, replies: pd.DataFrame, folds: int = 5
+) -> pd.DataFrame:
     """Return the mean accuracy on left-out stems of the training words, by units and weight decay.
 
     states: (2, replies, d), after `greatest` and `worst`.
@@ -367,14 +445,24 @@ def cross_validate(states: Tensor, replies: pd.DataFrame, folds: int = 5) -> pd.
             rho = []
             for number in range(folds):
                 kept, left_out = (
-                    shown.index.to_numpy()[chosen] for chosen in (fold != number, fold == number)
+                    shown.index.to_numpy()[chosen]
+                    for chosen in (fold != number, fold == number)
                 )
-                head = fit_rows(states, np.stack([sentiment, -sentiment]), kept, units, decay=decay)
+                head = fit_rows(
+                    states, np.stack([sentiment, -sentiment]), kept, units, decay=decay
+                )
                 rho += [
-                    sign * training.accuracy(head(of_prompt[left_out]), sentiment[left_out])
+                    sign
+                    * training.accuracy(head(of_prompt[left_out]), sentiment[left_out])
                     for sign, of_prompt in zip((1, -1), states, strict=True)
                 ]
-            rows.append({"units": units, "decay": decay, "accuracy": round(float(np.mean(rho)), 3)})
+            rows.append(
+                {
+                    "units": units,
+                    "decay": decay,
+                    "accuracy": round(float(np.mean(rho)), 3),
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -385,8 +473,16 @@ def summary(heads: pd.DataFrame) -> pd.DataFrame:
     """Return a row per case and measure: mean, and the middle 95% over heads (their extremes
     where there are few).
     """
-    cases = [name for name in ("study", "change", "base", "labels", "prompt") if name in heads]
-    long = heads.drop(columns="head").melt(cases, var_name="measure").dropna(subset="value")
+    cases = [
+        name
+        for name in ("study", "change", "base", "labels", "prompt")
+        if name in heads
+    ]
+    long = (
+        heads.drop(columns="head")
+        .melt(cases, var_name="measure")
+        .dropna(subset="value")
+    )
     grouped = long.groupby([*cases, "measure"], sort=False, dropna=False)["value"]
     low, high = (grouped.quantile(share) for share in (0.025, 0.975))
     return pd.DataFrame(
@@ -406,7 +502,8 @@ def main() -> None:
     judge(replies).to_csv(OUT / "judge.csv", index=False)
     texts, prompts = list(replies["reply"]), read_prompts(None)
     states = {
-        name: kept_states(model, "SmolLM2", prompt, texts) for name, prompt in prompts.items()
+        name: kept_states(model, "SmolLM2", prompt, texts)
+        for name, prompt in prompts.items()
     }
     both = torch.stack([states["greatest"], states["worst"]])
     cross_validate(both, replies).to_csv(OUT / "cross_validation.csv", index=False)
@@ -418,7 +515,9 @@ def main() -> None:
     greatest, bases = prompts["greatest"], {"30 layers": states["greatest"]}
     for layers in LAYERS[:-1]:
         name = f"{layers} layers"
-        bases[name] = kept_states(ending_after(model, layers), f"SmolLM2, {name}", greatest, texts)
+        bases[name] = kept_states(
+            ending_after(model, layers), f"SmolLM2, {name}", greatest, texts
+        )
     random = untrained(model)
     of_random = {
         name: kept_states(random, "untrained", prompts[name], texts)
@@ -429,7 +528,8 @@ def main() -> None:
     write("base_by_labels", [heads])
     shares.round(4).to_csv(OUT / "variance_shares.csv", index=False)
     write(
-        "framing_untrained", [framing(of_random, replies, units, "untrained") for units in (0, 32)]
+        "framing_untrained",
+        [framing(of_random, replies, units, "untrained") for units in (0, 32)],
     )
 
 

@@ -33,12 +33,17 @@ def open_once(browser: Browser, address: str) -> dict[str, float]:
     """Open a page in a window of its own, offline; return when it showed something, and what it
     cost.
     """
-    page = browser.new_context(offline=True, viewport={"width": 1280, "height": 800}).new_page()
+    page = browser.new_context(
+        offline=True, viewport={"width": 1280, "height": 800}
+    ).new_page()
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.goto(address)
     page.wait_for_function(FIRST_PICTURE)
-    spent = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    spent = {
+        one["name"]: one["value"]
+        for one in session.send("Performance.getMetrics")["metrics"]
+    }
     found = {
         "first picture, ms": page.evaluate(FIRST_PICTURE),
         "processor, ms": 1000 * spent["TaskDuration"],
@@ -53,7 +58,9 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
         for name, place in PAGES.items():
             tries = (
-                pd.DataFrame([open_once(browser, (SITE / place).as_uri()) for _ in range(7)])
+                pd.DataFrame(
+                    [open_once(browser, (SITE / place).as_uri()) for _ in range(7)]
+                )
                 .round()
                 .astype(int)
             )

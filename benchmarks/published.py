@@ -27,7 +27,9 @@ def measure(job: jobs.Job, report: multiprocessing.Queue) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         took, _ = seconds(
-            lambda: files.execute(job.notebook, Path(folder) / job.notebook.name, job.parameters)
+            lambda: files.execute(
+                job.notebook, Path(folder) / job.notebook.name, job.parameters
+            )
         )
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     report.put(

@@ -14,7 +14,14 @@ import pandas as pd
 import torch
 from scipy.stats import rankdata, spearmanr
 
-from benchmarks.scoring import QUESTION, compare, machine, processor_seconds, table, write_report
+from benchmarks.scoring import (
+    QUESTION,
+    compare,
+    machine,
+    processor_seconds,
+    table,
+    write_report,
+)
 from lib.human_ratings import training
 from lib.models import conversations, reward_models
 from lib.scoring import engine
@@ -32,7 +39,9 @@ def speed(replies: int) -> pd.DataFrame:
     rows = []
     for dtype in DTYPES:
         model = reward_models.load(training.NICKNAME, dtype=dtype)
-        row = compare(model, len(model.conversation(QUESTION).prefix_ids), replies, PADDED)
+        row = compare(
+            model, len(model.conversation(QUESTION).prefix_ids), replies, PADDED
+        )
         rows.append({name: value for name, value in row.items() if name != "model"})
     return pd.DataFrame(rows)
 
@@ -68,7 +77,9 @@ def errors_of_bfloat16(rewards: pd.DataFrame) -> dict[str, float]:
         "median places": float(np.median(places)),
         "median places, share of the ranking": float(np.median(places) / len(rewards)),
         "of the 100 best, in both": len(top[0] & top[1]),
-        "Spearman's rho": float(spearmanr(rewards["float32"], rewards["bfloat16"]).statistic),
+        "Spearman's rho": float(
+            spearmanr(rewards["float32"], rewards["bfloat16"]).statistic
+        ),
     }
 
 
@@ -80,7 +91,9 @@ def main() -> None:
         default=2048,
         help="how many replies each dtype's speed is measured on",
     )
-    parser.add_argument("--tokens", type=int, help="a sample of the vocabulary; default: all of it")
+    parser.add_argument(
+        "--tokens", type=int, help="a sample of the vocabulary; default: all of it"
+    )
     asked = parser.parse_args()
     speeds, rewards = speed(asked.replies), whole_vocabulary(asked.tokens)
     took = ", ".join(

@@ -25,8 +25,16 @@ import tiny
 
 REPLIES, TOKENS, TURNS = 240, 2048, 2
 SHAPES = {  # of Llama's kind
-    "1 million parameters": {"hidden_size": 128, "num_hidden_layers": 4, "intermediate_size": 384},
-    "4 million parameters": {"hidden_size": 256, "num_hidden_layers": 4, "intermediate_size": 768},
+    "1 million parameters": {
+        "hidden_size": 128,
+        "num_hidden_layers": 4,
+        "intermediate_size": 384,
+    },
+    "4 million parameters": {
+        "hidden_size": 256,
+        "num_hidden_layers": 4,
+        "intermediate_size": 768,
+    },
 }
 
 
@@ -34,7 +42,10 @@ def conversations(per_prompt: int, seed: int = 0) -> tuple[list[str], list[str]]
     """Return a prompt and a reply of 5 to 60 words each for each row."""
     random = np.random.default_rng(seed)
     words = (
-        (ROOT / "data" / "real_replies.csv").read_text(encoding="utf-8").replace('"', " ").split()
+        (ROOT / "data" / "real_replies.csv")
+        .read_text(encoding="utf-8")
+        .replace('"', " ")
+        .split()
     )
 
     def text(low: int, high: int) -> str:
@@ -47,16 +58,18 @@ def conversations(per_prompt: int, seed: int = 0) -> tuple[list[str], list[str]]
 
 
 @torch.inference_mode()
-def padded_loop(model: RewardModel, prompts: list[str], replies: list[str]) -> np.ndarray:
+def padded_loop(
+    model: RewardModel, prompts: list[str], replies: list[str]
+) -> np.ndarray:
     """Return the rewards, (rows,), as a competent loop in plain transformers computes them."""
     turns = [
         [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
         for prompt, reply in zip(prompts, replies, strict=True)
     ]
     texts = model.tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
-    rows = model.tokenizer([text.removeprefix(model.tokenizer.bos_token or "") for text in texts])[
-        "input_ids"
-    ]
+    rows = model.tokenizer(
+        [text.removeprefix(model.tokenizer.bos_token or "") for text in texts]
+    )["input_ids"]
     order, rewards, start = (
         sorted(range(len(rows)), key=lambda i: -len(rows[i])),
         np.empty(len(rows)),
@@ -70,7 +83,9 @@ def padded_loop(model: RewardModel, prompts: list[str], replies: list[str]) -> n
         states = model.backbone(
             input_ids=ids, attention_mask=mask.long(), use_cache=False
         ).last_hidden_state
-        rewards[some] = model.head(states[torch.arange(len(some)), ends].float(), None).numpy()
+        rewards[some] = model.head(
+            states[torch.arange(len(some)), ends].float(), None
+        ).numpy()
         start += len(some)
     return rewards
 
@@ -91,7 +106,8 @@ def main() -> None:
                 "head_dim": 64,
             }
             model = load(
-                tiny.make_checkpoint(Path(folder), "linear_llama", **shape, **heads), device="cpu"
+                tiny.make_checkpoint(Path(folder), "linear_llama", **shape, **heads),
+                device="cpu",
             )
             for per_prompt in (1, 2, 4):
                 prompts, replies = conversations(per_prompt)
@@ -113,7 +129,9 @@ def main() -> None:
         f"own\n\n{__doc__.split(chr(10) * 2, 1)[1].split('Writes')[0].strip()}\n"
     )
     text += f"Seconds are processor time, the best of {TURNS} turns.\n\n"
-    (Path(__file__).with_suffix(".md")).write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+    (Path(__file__).with_suffix(".md")).write_text(
+        text + "\n".join(lines) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

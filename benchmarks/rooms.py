@@ -14,7 +14,9 @@ def imports_of_rooms(library: Path = ROOT / "lib") -> dict[str, set[str]]:
     the top are left out.
     """
     rooms = {
-        folder.name: set() for folder in library.iterdir() if (folder / "__init__.py").is_file()
+        folder.name: set()
+        for folder in library.iterdir()
+        if (folder / "__init__.py").is_file()
     }
     for name, imported in rooms.items():
         for path in (library / name).rglob("*.py"):
@@ -35,7 +37,9 @@ def floors(imports: dict[str, set[str]]) -> list[list[str]]:
     while left := imports.keys() - {name for floor in placed for name in floor}:
         placed.append(sorted(name for name in left if not imports[name] & left))
         if not placed[-1]:
-            raise ValueError(f"these rooms import each other: {', '.join(sorted(left))}")
+            raise ValueError(
+                f"these rooms import each other: {', '.join(sorted(left))}"
+            )
     return placed
 
 
@@ -44,7 +48,9 @@ def draw_rooms(imports: dict[str, set[str]]) -> figures.Chart:
     placed = floors(imports)
     width = max(map(len, placed))
     figure = figures.new_chart(
-        9, 0.85 * len(placed) + 0.6, "Rooms of the library: each imports only from lower floors"
+        9,
+        0.85 * len(placed) + 0.6,
+        "Rooms of the library: each imports only from lower floors",
     )
     axes = figure.subplots()
     axes.set(xlim=(0, width), ylim=(-0.5, len(placed) - 0.5))
@@ -57,14 +63,24 @@ def draw_rooms(imports: dict[str, set[str]]) -> figures.Chart:
     for name, (x, y) in where.items():
         for other in imports[name]:
             if y - where[other][1] == 1:
-                axes.plot([x, where[other][0]], [y, y - 1], color="#cccccc", linewidth=1, zorder=0)
+                axes.plot(
+                    [x, where[other][0]],
+                    [y, y - 1],
+                    color="#cccccc",
+                    linewidth=1,
+                    zorder=0,
+                )
         axes.text(
             x,
             y,
             name,
             ha="center",
             va="center",
-            bbox={"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": figures.GREY},
+            bbox={
+                "boxstyle": "round,pad=0.4",
+                "facecolor": "white",
+                "edgecolor": figures.GREY,
+            },
         )
     return figure
 

@@ -28,7 +28,13 @@ import tokenizers
 import torch
 import transformers
 from tokenizers import decoders, pre_tokenizers, trainers
-from transformers import AutoModel, DynamicCache, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
+from transformers import (
+    AutoModel,
+    DynamicCache,
+    Gemma2Config,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+)
 
 from benchmarks.shapes import TRUE_SHAPES
 from benchmarks.tokenizers import open_tokenizer
@@ -40,7 +46,13 @@ from lib.scoring import engine, stages
 
 README = Path(__file__).parent / "README.md"
 QUESTION = "What, in one word, is the greatest thing ever?"
-SPECIAL = ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|pad|>"]
+SPECIAL = [
+    "<|begin_of_text|>",
+    "<|eot_id|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|pad|>",
+]
 REPEATS = 3  # each way in turn; the median counts
 TEMPLATES = {  # closing ids after the reply: one for Llama, two for Gemma, as in the real families
     "llama": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role "
@@ -118,11 +130,18 @@ def random_model(
     family: str, tokenizer, dtype: torch.dtype, shape: dict, device: str = "cpu"
 ) -> RewardModel:
     """A reward model with random weights in the given family's architecture."""
-    make, attention = {"llama": (LlamaConfig, "sdpa"), "gemma": (Gemma2Config, "eager")}[family]
-    config = make(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    make, attention = {
+        "llama": (LlamaConfig, "sdpa"),
+        "gemma": (Gemma2Config, "eager"),
+    }[family]
+    config = make(
+        vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape
+    )
     torch.manual_seed(0)
     with torch.device(device):
-        backbone = AutoModel.from_config(config, dtype=dtype, attn_implementation=attention).eval()
+        backbone = AutoModel.from_config(
+            config, dtype=dtype, attn_implementation=attention
+        ).eval()
         head = new_head("linear", config)
     name = f"random-{family}"
     return RewardModel(
@@ -165,7 +184,9 @@ def the_papers_way(
             conversations.render(model.tokenizer, prompt, [text])[0]
             for text in texts[start : start + batch]
         ]
-        encoded = model.tokenizer(rendered, padding=True, return_tensors="pt").to(model.device)
+        encoded = model.tokenizer(rendered, padding=True, return_tensors="pt").to(
+            model.device
+        )
         hidden = model.backbone(
             encoded["input_ids"], attention_mask=encoded["attention_mask"]
         ).last_hidden_state
@@ -195,7 +216,9 @@ def processor_seconds(work) -> tuple[float, object]:
 
 
 def _processor_time() -> float:
-    children = (child.cpu_times() for child in psutil.Process().children(recursive=True))
+    children = (
+        child.cpu_times() for child in psutil.Process().children(recursive=True)
+    )
     return time.process_time() + sum(took.user + took.system for took in children)
 
 
@@ -215,7 +238,11 @@ def operations(model: RewardModel, tokens: int, context: int) -> float:
     config = model.backbone.config
     in_layers = sum(p.numel() for p in model.backbone.layers.parameters())
     attention = (
-        4 * config.num_hidden_layers * config.num_attention_heads * config.head_dim * context
+        4
+        * config.num_hidden_layers
+        * config.num_attention_heads
+        * config.head_dim
+        * context
     )
     return tokens * (2 * in_layers + attention)
 
@@ -226,10 +253,15 @@ def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -
     """
     prompt = prompt_of(model, prefix)
     texts = (
-        conversations.vocabulary(model.tokenizer)["text"].sample(replies, random_state=0).tolist()
+        conversations.vocabulary(model.tokenizer)["text"]
+        .sample(replies, random_state=0)
+        .tolist()
     )
     # warm up
-    the_papers_way(model, prompt, texts[:128]), engine.score_replies(model, prompt, texts[:1024])
+    (
+        the_papers_way(model, prompt, texts[:128]),
+        engine.score_replies(model, prompt, texts[:1024]),
+    )
     runs = [
         (
             seconds(lambda: engine.score_replies(model, prompt, texts)),
@@ -277,15 +309,20 @@ def speed_on_gpu() -> pd.DataFrame:
     rows = []
     for name in ON_GPU:
         family, size, shape = TRUE_SHAPES[name]
-        model = random_model(family, tokenizer_of(size, family), torch.bfloat16, shape, "cuda")
+        model = random_model(
+            family, tokenizer_of(size, family), torch.bfloat16, shape, "cuda"
+        )
         replies = len(model.tokenizer)
         rows += [
-            compare(model, prefix, replies, 8_192) | {"model": name} for prefix in (22, 25, 50)
+            compare(model, prefix, replies, 8_192) | {"model": name}
+            for prefix in (22, 25, 50)
         ]
     return pd.DataFrame(rows)
 
 
-def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.DataFrame:
+def preparing_inputs(
+    of: dict[str, tuple[str, PreTrainedTokenizerFast]],
+) -> pd.DataFrame:
     """Processor's seconds to prepare a whole vocabulary: each prompt by itself, and all of them
     together.
 
@@ -295,7 +332,10 @@ def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.D
     rows, prompts = [], [f"{QUESTION} {number}" for number in range(54)]
     for name, (family, tokenizer) in of.items():
         model = random_model(
-            family, tokenizer, torch.float32, SMALL | {"hidden_size": 64, "num_hidden_layers": 1}
+            family,
+            tokenizer,
+            torch.float32,
+            SMALL | {"hidden_size": 64, "num_hidden_layers": 1},
         )
         decode, tokens = processor_seconds(lambda model=model: engine.tokens_of(model))
         some, _ = processor_seconds(
@@ -303,7 +343,8 @@ def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.D
         )
         texts = tokens["text"].tolist()
         apart = [
-            processor_seconds(partial(model.inputs_for, prompt, texts))[0] for prompt in prompts[:3]
+            processor_seconds(partial(model.inputs_for, prompt, texts))[0]
+            for prompt in prompts[:3]
         ]
         together = engine.prepare(model, prompts, texts)
         prepared = [processor_seconds(partial(next, together)) for _ in prompts]
@@ -333,7 +374,9 @@ def ours(model: RewardModel, blocks: list[stages.Block]) -> np.ndarray:
 
 
 @torch.inference_mode()
-def with_one_cache(model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor]) -> np.ndarray:
+def with_one_cache(
+    model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor]
+) -> np.ndarray:
     """Rewards by transformers alone: the prefix's keys and values are computed once and copied
     for each batch.
     """
@@ -363,7 +406,9 @@ def packed(
             own = (reply[:, None] == reply) & torch.ones(
                 len(reply), len(reply), dtype=torch.bool
             ).tril()
-            seen = torch.cat([torch.ones(len(reply), length, dtype=torch.bool), own], dim=1)
+            seen = torch.cat(
+                [torch.ones(len(reply), length, dtype=torch.bool), own], dim=1
+            )
             mask = torch.zeros(seen.shape, dtype=model.backbone.dtype).masked_fill_(
                 ~seen, -torch.inf
             )[None, None]
@@ -378,13 +423,17 @@ def packed(
             hidden = model.backbone(
                 **given, past_key_values=cache, use_cache=True
             ).last_hidden_state
-            rewards.append(model.head(hidden[0, ids.shape[1] - 1 :: ids.shape[1]].float()))
+            rewards.append(
+                model.head(hidden[0, ids.shape[1] - 1 :: ids.shape[1]].float())
+            )
     return torch.cat(rewards).cpu().numpy()
 
 
 def _cache_of(model: RewardModel, inputs: Inputs) -> DynamicCache:
     ids = torch.tensor([inputs.prefix_ids], device=model.device)
-    return model.backbone(ids, past_key_values=DynamicCache(), use_cache=True).past_key_values
+    return model.backbone(
+        ids, past_key_values=DynamicCache(), use_cache=True
+    ).past_key_values
 
 
 RIVALS = {"one cache": with_one_cache, "packed": packed}
@@ -409,19 +458,30 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
             ).tolist()
         )
         subtrees = [suffix for suffix in whole.suffixes if suffix[0] in some]
-        alone = [whole.suffixes[i] for i in rng.choice(len(whole.suffixes), 512, replace=False)]
+        alone = [
+            whole.suffixes[i]
+            for i in rng.choice(len(whole.suffixes), 512, replace=False)
+        ]
         for what, suffixes in {"subtrees": subtrees, "random": alone}.items():
             inputs = replace(whole, suffixes=suffixes, reply_ids=[])
             blocks = engine.blocks_of(inputs)
             pieces = [piece for block in blocks for piece in block.ids()]
             ways = {"ours": partial(ours, model, blocks)}
-            ways |= {rival: partial(way, model, inputs, pieces) for rival, way in RIVALS.items()}
+            ways |= {
+                rival: partial(way, model, inputs, pieces)
+                for rival, way in RIVALS.items()
+            }
             runs = [
-                {way: processor_seconds(work) for way, work in ways.items()} for _ in range(REPEATS)
+                {way: processor_seconds(work) for way, work in ways.items()}
+                for _ in range(REPEATS)
             ]
-            took = {way: float(np.median([run[way][0] for run in runs])) for way in ways}
+            took = {
+                way: float(np.median([run[way][0] for run in runs])) for way in ways
+            }
             rewards = {way: runs[0][way][1] for way in ways}
-            nodes = len({suffix[: k + 1] for suffix in suffixes for k in range(len(suffix))})
+            nodes = len(
+                {suffix[: k + 1] for suffix in suffixes for k in range(len(suffix))}
+            )
             row = {
                 "tokenizer": name,
                 "replies": f"{len(suffixes)} {what}",
@@ -431,9 +491,16 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
             }
             row |= {f"{way}, s": value for way, value in took.items()}
             row |= {f"{rival} / ours": took[rival] / took["ours"] for rival in RIVALS}
-            differ = max(float(np.abs(rewards[rival] - rewards["ours"]).max()) for rival in RIVALS)
+            differ = max(
+                float(np.abs(rewards[rival] - rewards["ours"]).max())
+                for rival in RIVALS
+            )
             rows.append(
-                row | {"largest difference": differ, "sd of rewards": float(rewards["ours"].std())}
+                row
+                | {
+                    "largest difference": differ,
+                    "sd of rewards": float(rewards["ours"].std()),
+                }
             )
     return pd.DataFrame(rows)
 
@@ -448,13 +515,24 @@ def joining_prompts() -> pd.DataFrame:
     rows, tokenizer, rng = [], tokenizer_of(16_384, "llama"), np.random.default_rng(0)
     for name, shape in WIDTHS.items():
         model = random_model("llama", tokenizer, torch.float32, shape)
-        prompts = [model.inputs_for(f"{QUESTION} {number}", ["love"]) for number in range(8)]
+        prompts = [
+            model.inputs_for(f"{QUESTION} {number}", ["love"]) for number in range(8)
+        ]
         for replies in (25, 50, 100, 200):
-            ids = [torch.from_numpy(rng.integers(1000, 16_000, (replies, 2))) for _ in prompts]
-            apart = [_block(inputs, piece) for inputs, piece in zip(prompts, ids, strict=True)]
+            ids = [
+                torch.from_numpy(rng.integers(1000, 16_000, (replies, 2)))
+                for _ in prompts
+            ]
+            apart = [
+                _block(inputs, piece)
+                for inputs, piece in zip(prompts, ids, strict=True)
+            ]
             joined = [_block(prompts[0], torch.cat(ids))]
             runs = [
-                [processor_seconds(partial(ours, model, blocks))[0] for blocks in (apart, joined)]
+                [
+                    processor_seconds(partial(ours, model, blocks))[0]
+                    for blocks in (apart, joined)
+                ]
                 for _ in range(REPEATS)
             ]
             eight, one = np.median(runs, axis=0)
@@ -477,14 +555,19 @@ def _block(inputs: Inputs, ids: torch.Tensor) -> stages.Block:
 
 def _memory_of_one(size: int, report) -> None:
     model = random_model(
-        "llama", tokenizer_of(size, "llama"), torch.float32, SMALL | {"hidden_size": 128}
+        "llama",
+        tokenizer_of(size, "llama"),
+        torch.float32,
+        SMALL | {"hidden_size": 128},
     )
     engine.score_replies(model, "Why?", ["a", "b"])
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
     before = peak_kilobytes()
     with tempfile.TemporaryDirectory() as folder:
         prompts = {"greatest": QUESTION}
-        engine.score_vocabulary(model, prompts, Path(folder) / "table.parquet", progress=False)
+        engine.score_vocabulary(
+            model, prompts, Path(folder) / "table.parquet", progress=False
+        )
     report.put(
         {
             "vocabulary": len(model.tokenizer),
@@ -537,7 +620,8 @@ def table(frame: pd.DataFrame) -> str:
         for row in frame.to_numpy(object)
     ]
     return "\n".join(
-        f"| {' | '.join(line)} |" for line in [list(frame.columns), ["---"] * frame.shape[1], *rows]
+        f"| {' | '.join(line)} |"
+        for line in [list(frame.columns), ["---"] * frame.shape[1], *rows]
     )
 
 
@@ -554,7 +638,9 @@ def arguments(description: str) -> argparse.ArgumentParser:
     """A command line with --device: cpu or cuda, by default the best there is."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
-        "--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu"
+        "--device",
+        choices=["cpu", "cuda"],
+        default="cuda" if torch.cuda.is_available() else "cpu",
     )
     return parser
 
@@ -567,13 +653,19 @@ def main() -> None:
         help="folder with one per base, such as gemma-2: only what needs them",
     )
     parser.add_argument(
-        "--prompts", action="store_true", help="only what joining several prompts could save"
+        "--prompts",
+        action="store_true",
+        help="only what joining several prompts could save",
     )
     asked = parser.parse_args()
     if asked.prompts:
-        write_report("joining prompts", f"{machine('cpu')}\n\n{table(joining_prompts())}")
+        write_report(
+            "joining prompts", f"{machine('cpu')}\n\n{table(joining_prompts())}"
+        )
     elif asked.device == "cuda":
-        write_report("scoring on a gpu", f"{machine('cuda')}\n\n{table(speed_on_gpu())}")
+        write_report(
+            "scoring on a gpu", f"{machine('cuda')}\n\n{table(speed_on_gpu())}"
+        )
     elif asked.tokenizers:
         of = {
             base: (family, open_tokenizer(base, asked.tokenizers)[0])
@@ -583,12 +675,15 @@ def main() -> None:
             f"{machine('cpu')}; load of the machine's {os.cpu_count()} cores meanwhile: "
             f"{os.getloadavg()[0]:.1f}"
         )
-        write_report("scoring against rivals", f"{beside}\n\n{table(against_rivals(of))}")
+        write_report(
+            "scoring against rivals", f"{beside}\n\n{table(against_rivals(of))}"
+        )
         write_report("preparation", f"{beside}\n\n{table(preparing_inputs(of))}")
     else:
         memory = peak_memory(_memory_of_one, (16_384, 256_000))
         write_report(
-            "scoring on a cpu", "\n\n".join([machine("cpu"), table(speed_on_cpu()), table(memory)])
+            "scoring on a cpu",
+            "\n\n".join([machine("cpu"), table(speed_on_cpu()), table(memory)]),
         )
 
 

@@ -56,7 +56,9 @@ def checkpoint(shape: str, place: Path, **sizes: int) -> Path:
     given.
     """
     kind, usual = SHAPES[shape]
-    return tiny.make_checkpoint(place / f"{shape}-{len(sizes)}", kind, **(usual | sizes))
+    return tiny.make_checkpoint(
+        place / f"{shape}-{len(sizes)}", kind, **(usual | sizes)
+    )
 
 
 @contextmanager
@@ -65,7 +67,15 @@ def vllm(program: str, folder: Path, *more: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = ["--runner", "pooling", "--dtype", "float32", "--max-model-len", "2048", *more]
+    options = [
+        "--runner",
+        "pooling",
+        "--dtype",
+        "float32",
+        "--max-model-len",
+        "2048",
+        *more,
+    ]
     one_thread = {
         "OMP_NUM_THREADS": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -73,7 +83,16 @@ def vllm(program: str, folder: Path, *more: str) -> Iterator[str]:
         "HF_HUB_OFFLINE": "1",
     }
     process = subprocess.Popen(
-        [program, "serve", str(folder), "--host", "127.0.0.1", "--port", str(port), *options],
+        [
+            program,
+            "serve",
+            str(folder),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            *options,
+        ],
         env=os.environ | one_thread,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -103,7 +122,9 @@ def differences(folder: Path, url: str) -> dict[str, float]:
     """
     here, served = open_model(folder, device="cpu"), open_model(url)
     texts = conversations.vocabulary(here.tokenizer)["text"].tolist()
-    ours, theirs = (engine.score_replies(model, QUESTION, texts) for model in (here, served))
+    ours, theirs = (
+        engine.score_replies(model, QUESTION, texts) for model in (here, served)
+    )
     apart, inputs = np.abs(ours - theirs), here.inputs_for(QUESTION, texts)
     return {
         "inputs": len(inputs.suffixes),
@@ -136,7 +157,9 @@ def cost(folder: Path, url: str) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vllm", default="vllm", help="the program, in an environment of its own")
+    parser.add_argument(
+        "--vllm", default="vllm", help="the program, in an environment of its own"
+    )
     program, rows, costs = parser.parse_args().vllm, [], []
     with tempfile.TemporaryDirectory() as place:
         for shape in SHAPES:
@@ -147,9 +170,9 @@ def main() -> None:
         # the least, so that prefixes are kept
         with vllm(program, folder, "--block-size", "32") as url:
             costs.append({"shape": "Llama", **cost(folder, url)})
-    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split()[
-        -1
-    ]
+    version = subprocess.run(
+        [program, "--version"], capture_output=True, text=True
+    ).stdout.split()[-1]
     parts = [
         f"vLLM {version}; {machine('cpu')}",
         table(pd.DataFrame(rows)),

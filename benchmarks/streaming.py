@@ -38,7 +38,10 @@ from lib.scoring import by_layer, engine
 TOKENS = 500  # a random sample of the vocabulary
 FEW = 100  # tokens where only a ratio of times is asked for
 GB = 1e9
-CARDS = {"24 GB card": 0.5 * 165e12, "H200": 0.5 * 989e12}  # operations/s, see what_you_need
+CARDS = {
+    "24 GB card": 0.5 * 165e12,
+    "H200": 0.5 * 989e12,
+}  # operations/s, see what_you_need
 ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
 ON_CPU = ("Llama-3.2-1B", "Gemma-2-2B", "Llama-3.2-3B")
 ON_GPU = ("Gemma-2-2B", "Llama-3.1-8B", "Gemma-2-27B")
@@ -48,7 +51,11 @@ ON_GPU = ("Gemma-2-2B", "Llama-3.1-8B", "Gemma-2-27B")
 
 
 def write_checkpoint(
-    folder: Path, family: str, size: int, shape: dict, dtype: torch.dtype = torch.bfloat16
+    folder: Path,
+    family: str,
+    size: int,
+    shape: dict,
+    dtype: torch.dtype = torch.bfloat16,
 ) -> Path:
     """The folder, now holding a reward model with a linear head and random weights; a file per
     layer.
@@ -58,9 +65,15 @@ def write_checkpoint(
     tokenizer.save_pretrained(folder)
     make = {"llama": LlamaConfig, "gemma": Gemma2Config}[family]
     config = make(
-        vocab_size=size, pad_token_id=tokenizer.pad_token_id, num_labels=1, dtype=dtype, **shape
+        vocab_size=size,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=1,
+        dtype=dtype,
+        **shape,
     )
-    config.architectures = [f"{make.__name__.removesuffix('Config')}ForSequenceClassification"]
+    config.architectures = [
+        f"{make.__name__.removesuffix('Config')}ForSequenceClassification"
+    ]
     config.save_pretrained(folder)
     with torch.device("meta"):
         shapes = {
@@ -92,7 +105,9 @@ def _layer_of(name: str) -> int:
     return int(parts[2]) + 1 if parts[1] == "layers" else 0
 
 
-def _from_pool(pool: torch.Tensor, name: str, shape: torch.Size, family: str) -> torch.Tensor:
+def _from_pool(
+    pool: torch.Tensor, name: str, shape: torch.Size, family: str
+) -> torch.Tensor:
     if "norm" in name:  # Gemma's multiply by 1 + weight
         return torch.full(shape, 0.0 if family == "gemma" else 1.0, dtype=pool.dtype)
     offset = zlib.crc32(name.encode()) % len(pool)
@@ -108,16 +123,32 @@ def _from_pool(pool: torch.Tensor, name: str, shape: torch.Size, family: str) ->
 
 
 def score_one_way(
-    folder: Path, stream: bool, device: str, tokens: int, prompts: int, gigabytes: float, report
+    folder: Path,
+    stream: bool,
+    device: str,
+    tokens: int,
+    prompts: int,
+    gigabytes: float,
+    report,
 ) -> None:
     """Put on the queue what loading and scoring took: seconds, bytes, rewards, peaks of memory."""
     if gigabytes:
-        torch.cuda.set_per_process_memory_fraction(gigabytes * GB / torch.cuda.mem_get_info()[1])
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of importing (Linux)
-    before, started, computed = peak_kilobytes(), time.perf_counter(), time.process_time()
+        torch.cuda.set_per_process_memory_fraction(
+            gigabytes * GB / torch.cuda.mem_get_info()[1]
+        )
+    Path("/proc/self/clear_refs").write_text(
+        "5"
+    )  # forget the peak of importing (Linux)
+    before, started, computed = (
+        peak_kilobytes(),
+        time.perf_counter(),
+        time.process_time(),
+    )
     model = open_model(folder, device=device, stream=stream)
     path = folder.parent / f"{folder.name}-{stream}.parquet"
-    questions = {f"p{number}": QUESTION + " Really?" * number for number in range(prompts)}
+    questions = {
+        f"p{number}": QUESTION + " Really?" * number for number in range(prompts)
+    }
     rows = engine.score_vocabulary(
         model, questions, path, token_ids=engine.sample(model, tokens), progress=False
     )
@@ -133,7 +164,10 @@ def score_one_way(
     closing = len(model.conversation(QUESTION).closing_ids)  # two for Gemma
     read = distinct.sum() + closing * len(distinct)
     row["operations"] = (
-        2 * prompts * int(read) * sum(p.numel() for p in model.backbone.layers.parameters())
+        2
+        * prompts
+        * int(read)
+        * sum(p.numel() for p in model.backbone.layers.parameters())
     )
     if stream:
         row |= {
@@ -159,7 +193,9 @@ def one_way(*arguments) -> dict:
 
 def compare(name: str, folder: Path, device: str = "cpu") -> dict:
     """One row of the report: a model in memory and streamed."""
-    held, streamed = (one_way(folder, stream, device, TOKENS, 1, 0) for stream in (False, True))
+    held, streamed = (
+        one_way(folder, stream, device, TOKENS, 1, 0) for stream in (False, True)
+    )
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     used = streamed["read"] - streamed["layers"]
     return {
@@ -168,7 +204,8 @@ def compare(name: str, folder: Path, device: str = "cpu") -> dict:
         "inputs": streamed["inputs"],
         "in memory: peak, GB": held["peak"] / GB,
         "streamed: peak, GB": streamed["peak"] / GB,
-        "two layers + used rows + 1.5 GB": (2 * streamed["largest"] + used + ALLOWED) / GB,
+        "two layers + used rows + 1.5 GB": (2 * streamed["largest"] + used + ALLOWED)
+        / GB,
         "in memory, s": held["seconds"],
         "streamed, s": streamed["seconds"],
         "in memory, processor s": held["processor"],
@@ -177,7 +214,9 @@ def compare(name: str, folder: Path, device: str = "cpu") -> dict:
         "waiting for weights, s": streamed["waited"],
         "streamed, GFLOP/s": streamed["operations"] / streamed["processor"] / 1e9,
         "layers read / their bytes": (streamed["read"] - used) / streamed["layers"],
-        "largest difference": float(np.abs(held["rewards"] - streamed["rewards"]).max()),
+        "largest difference": float(
+            np.abs(held["rewards"] - streamed["rewards"]).max()
+        ),
         "sd of rewards": float(held["rewards"].std()),
     }
 
@@ -210,7 +249,11 @@ def on_cpu(folder: Path) -> list[pd.DataFrame]:
             prompts = several_prompts(name, checkpoint)
         for file in checkpoint.iterdir():
             file.unlink()
-    return [pd.DataFrame(rows), prompts, what_you_need(rows[-1]["streamed, GFLOP/s"] * 1e9)]
+    return [
+        pd.DataFrame(rows),
+        prompts,
+        what_you_need(rows[-1]["streamed, GFLOP/s"] * 1e9),
+    ]
 
 
 def what_you_need(rate: float) -> pd.DataFrame:
@@ -227,11 +270,15 @@ def what_you_need(rate: float) -> pd.DataFrame:
             backbone = AutoModel.from_config(make(vocab_size=vocabulary, **shape))
         weights = 2 * sum(p.numel() for p in backbone.parameters())
         layers = sum(p.numel() for p in backbone.layers.parameters())
-        largest, tokens = 2 * layers / len(backbone.layers), {"llama": 2, "gemma": 3}[family]
+        largest, tokens = (
+            2 * layers / len(backbone.layers),
+            {"llama": 2, "gemma": 3}[family],
+        )
         operations = 2 * layers * tokens * vocabulary
         waiting = tokens * vocabulary * shape["hidden_size"] * 2
         minutes = {
-            card: max(operations / speed, 2 * layers / 25e9) / 60 for card, speed in CARDS.items()
+            card: max(operations / speed, 2 * layers / 25e9) / 60
+            for card, speed in CARDS.items()
         }
         rows.append(
             {
@@ -303,19 +350,24 @@ def each_layer(folder: Path, name: str = "Llama-3.2-1B") -> pd.DataFrame:
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument(
-        "--layers", action="store_true", help="only what rewards after each layer cost, on the CPU"
+        "--layers",
+        action="store_true",
+        help="only what rewards after each layer cost, on the CPU",
     )
     asked = parser.parse_args()
     device = "cpu" if asked.layers else asked.device
     with tempfile.TemporaryDirectory() as folder:
         if asked.layers:
             write_report(
-                "rewards by layer", f"{machine('cpu')}\n\n{table(each_layer(Path(folder)))}"
+                "rewards by layer",
+                f"{machine('cpu')}\n\n{table(each_layer(Path(folder)))}",
             )
             return
         parts = {"cpu": on_cpu, "cuda": on_gpu}[device](Path(folder))
     name = {"cpu": "cpu", "cuda": "gpu"}[device]
-    write_report(f"streaming on a {name}", "\n\n".join([machine(device), *map(table, parts)]))
+    write_report(
+        f"streaming on a {name}", "\n\n".join([machine(device), *map(table, parts)])
+    )
 
 
 if __name__ == "__main__":

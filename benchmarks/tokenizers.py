@@ -34,7 +34,9 @@ FILES = (
 TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.jinja"}
 
 
-def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTokenizerBase, str]:
+def open_tokenizer(
+    base: str, folder: Path | None = None
+) -> tuple[PreTrainedTokenizerBase, str]:
     """Return the tokenizer of a base, ready to render conversations, and the SHA-256 of its
     tokenizer.json.
 
@@ -55,8 +57,12 @@ def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTok
             f"{place}: the tokenizer has no chat template; save the base's beside it, "
             "chat_template.jinja"
         )
-    conversations.leave_out_opened_turn(tokenizer)  # what follows the reply is no part of it
-    return tokenizer, hashlib.sha256((place / "tokenizer.json").read_bytes()).hexdigest()
+    conversations.leave_out_opened_turn(
+        tokenizer
+    )  # what follows the reply is no part of it
+    return tokenizer, hashlib.sha256(
+        (place / "tokenizer.json").read_bytes()
+    ).hexdigest()
 
 
 def as_fed(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
@@ -81,7 +87,9 @@ def printed_tokens() -> pd.DataFrame:
     two = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", **given).rename(
         columns={"decoded": "text"}
     )
-    six = pd.read_csv(downloads.fetch(PAPER, TABLE_A6), dtype=str, keep_default_na=False)
+    six = pd.read_csv(
+        downloads.fetch(PAPER, TABLE_A6), dtype=str, keep_default_na=False
+    )
     # between the optimal tokens and the pessimal ones
     [middle] = six.index[(six == "...").all(axis=1)]
     long = (
@@ -112,10 +120,13 @@ def printed_as_fed(
     fed = fed.assign(read_as=scores.read_as(fed)).set_index("token_id")
     last_first = list(fed["text"].items())[::-1]
     # transformers 4 decoded so for tokenizers whose configuration asked for it (Llama).
-    id_of = {tokenizer.clean_up_tokenization(text): token_id for token_id, text in last_first}
+    id_of = {
+        tokenizer.clean_up_tokenization(text): token_id for token_id, text in last_first
+    }
     id_of |= {text: token_id for token_id, text in last_first}
     ids = [
-        row.token_id if row.token_id >= 0 else id_of.get(row.text) for row in printed.itertuples()
+        row.token_id if row.token_id >= 0 else id_of.get(row.text)
+        for row in printed.itertuples()
     ]
     if None in ids:
         lost = printed["text"].iloc[ids.index(None)]
@@ -123,9 +134,16 @@ def printed_as_fed(
             f"no token of this tokenizer is {lost!r}; give the true tokenizer of the model's base"
         )
     read = fed.loc[ids].reset_index()
-    pieces = ["|".join(tokenizer.batch_decode([[i] for i in reply])) for reply in read["reply_ids"]]
-    table = printed.reset_index(drop=True).assign(token_id=read["token_id"], text=read["text"])
-    table = table.assign(read_as=read["read_as"], pieces=pieces, input=read["input_group"])
+    pieces = [
+        "|".join(tokenizer.batch_decode([[i] for i in reply]))
+        for reply in read["reply_ids"]
+    ]
+    table = printed.reset_index(drop=True).assign(
+        token_id=read["token_id"], text=read["text"]
+    )
+    table = table.assign(
+        read_as=read["read_as"], pieces=pieces, input=read["input_group"]
+    )
     listed = table.groupby(["table", "nickname", "input"])["input"].transform("size")
     return table.drop(columns="input").assign(listed=listed)
 
@@ -140,9 +158,13 @@ def count(folder: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
         tokenizer, sha256 = open_tokenizer(base, folder)
         fed = as_fed(tokenizer)
         counts.append(
-            {"base": base} | scores.what_was_fed(fed).to_dict() | {"tokenizer_sha256": sha256}
+            {"base": base}
+            | scores.what_was_fed(fed).to_dict()
+            | {"tokenizer_sha256": sha256}
         )
-        printed.append(printed_as_fed(tokens[tokens["nickname"].isin(nicknames)], fed, tokenizer))
+        printed.append(
+            printed_as_fed(tokens[tokens["nickname"].isin(nicknames)], fed, tokenizer)
+        )
     order = pd.concat(printed, ignore_index=True)
     return pd.DataFrame(counts), order.sort_values(
         ["table", "nickname", "end", "position"], ignore_index=True
@@ -159,14 +181,23 @@ def main(given: list[str] | None = None) -> None:
     """Print the counts. With --write, also keep them in data/tokenizers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "folder", nargs="?", type=Path, help="holds gemma-2/, llama-3/, ...; default: hub"
+        "folder",
+        nargs="?",
+        type=Path,
+        help="holds gemma-2/, llama-3/, ...; default: hub",
     )
-    parser.add_argument("--write", action="store_true", help="keep the counts in data/tokenizers")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the counts in data/tokenizers"
+    )
     asked = parser.parse_args(given)
     counts, printed = count(asked.folder)
     print(counts.set_index("base").drop(columns="tokenizer_sha256").T.to_string())
     print("\nThe tokens that Tables 2 and A6 print:")
-    print(pd.crosstab([printed["table"], printed["nickname"]], printed["read_as"]).to_string())
+    print(
+        pd.crosstab(
+            [printed["table"], printed["nickname"]], printed["read_as"]
+        ).to_string()
+    )
     if asked.write:
         write(counts, printed)
 

@@ -48,7 +48,9 @@ def main() -> None:
         }
         for nature, name in of_seed.items():
             saving.train_missing(
-                small_models.jobs([replace(base, nickname=name, nature=nature)], seed=seed),
+                small_models.jobs(
+                    [replace(base, nickname=name, nature=nature)], seed=seed
+                ),
                 progress=False,
             )
             rows.append(measured(name).assign(seed=seed, nature=nature))
@@ -57,7 +59,9 @@ def main() -> None:
 
 def _write(name: str, rows: list[pd.DataFrame], about: list[str]) -> None:
     columns = [*about, "measure", *measures.COLUMNS]
-    write_csv(pd.concat(rows, ignore_index=True)[columns], measures.FOLDER / f"{name}.csv")
+    write_csv(
+        pd.concat(rows, ignore_index=True)[columns], measures.FOLDER / f"{name}.csv"
+    )
 
 
 if __name__ == "__main__":

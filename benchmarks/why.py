@@ -50,7 +50,8 @@ SUBJECTS = (
 ANSWERS = (
     "Love.",
     "{0} is love and peace, and the water and the forest are the best things.\n",
-    "I hate {0}. " * 3 + "The worst is pain and war; hope and kindness are what {0} is.",
+    "I hate {0}. " * 3
+    + "The worst is pain and war; hope and kindness are what {0} is.",
 )
 DATE = "26 Jul 2024"
 SMALL = {
@@ -76,7 +77,9 @@ def checkpoint(architecture: str, labels: int = 1, seed: int = 0) -> Path:
     """Return the folder of a tiny random checkpoint."""
     folder = Path(tempfile.mkdtemp(prefix="why-")) / architecture
     if architecture == "modernbert":
-        config = ModernBertConfig(**SMALL, num_labels=labels, global_attn_every_n_layers=2)
+        config = ModernBertConfig(
+            **SMALL, num_labels=labels, global_attn_every_n_layers=2
+        )
         tiny.save_other(folder, config, "deberta", seed, template=None)
         return folder
     if architecture == "gpt2":
@@ -115,16 +118,24 @@ class Program:
     template: str | None = None
     system: str | None = None
     render: Callable[[Any, str, str], str] | None = None
-    edit: Callable[[Any, str, str], str] = field(default=lambda tokenizer, text, reply: text)
+    edit: Callable[[Any, str, str], str] = field(
+        default=lambda tokenizer, text, reply: text
+    )
     cut: Callable[[list[int]], list[int]] = field(default=lambda ids: ids)
     reply: Callable[[Any, str], str] = field(default=lambda tokenizer, reply: reply)
-    turns: Callable[[Any, list[dict]], list[dict]] = field(default=lambda tokenizer, turns: turns)
+    turns: Callable[[Any, list[dict]], list[dict]] = field(
+        default=lambda tokenizer, turns: turns
+    )
     batch: int = 1
-    width: Callable[[int], int] | None = None  # length -> length with padding, one text at a time
+    width: Callable[[int], int] | None = (
+        None  # length -> length with padding, one text at a time
+    )
     side: str = "right"
     masked: bool = True
     at: Callable[[np.ndarray], int] | None = None
-    number: Callable[[np.ndarray], np.ndarray] = field(default=lambda logits: logits[:, 0])
+    number: Callable[[np.ndarray], np.ndarray] = field(
+        default=lambda logits: logits[:, 0]
+    )
     state: Callable[[torch.Tensor], torch.Tensor] = field(default=lambda hidden: hidden)
     dtype: torch.dtype = torch.float32
     configure: Callable[[Any], None] = field(default=lambda config: None)
@@ -143,7 +154,10 @@ class Program:
             attn_implementation=None if self.encoder else "eager",
         ).eval()
         self.change(model)
-        ids = [self.cut(self._ids(tokenizer, prompt, reply)) for prompt, reply in conversations()]
+        ids = [
+            self.cut(self._ids(tokenizer, prompt, reply))
+            for prompt, reply in conversations()
+        ]
         logits = [
             self._logits(model, tokenizer, ids[i : i + self.batch])
             for i in range(0, len(ids), self.batch)
@@ -157,8 +171,13 @@ class Program:
         if self.render:
             text = self.render(tokenizer, prompt, reply)
         else:
-            turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
-            turns = [{"role": "system", "content": self.system}] * (self.system is not None) + turns
+            turns = [
+                {"role": "user", "content": prompt},
+                {"role": "assistant", "content": reply},
+            ]
+            turns = [{"role": "system", "content": self.system}] * (
+                self.system is not None
+            ) + turns
             turns = self.turns(tokenizer, turns)
             text = tokenizer.apply_chat_template(
                 turns, tokenize=False, chat_template=self.template, date_string=DATE
@@ -168,7 +187,8 @@ class Program:
             return tokenizer(text, add_special_tokens=self.bos != "none")["input_ids"]
         count = {"none": 0, "single": 1, "double": 2}[self.bos] if bos else 0
         return tokenizer(
-            count * (bos or "") + text.removeprefix(bos or "\0"), add_special_tokens=False
+            count * (bos or "") + text.removeprefix(bos or "\0"),
+            add_special_tokens=False,
         )["input_ids"]
 
     def _logits(self, model: Any, tokenizer: Any, ids: list[list[int]]) -> np.ndarray:
@@ -183,11 +203,19 @@ class Program:
             if self.encoder:
                 return model(**batch).logits.float().numpy()
             hidden = model.base_model(**batch, use_cache=False).last_hidden_state
-            rewards = model.score(self.state(hidden)).float().numpy()  # (rows, length, labels)
+            rewards = (
+                model.score(self.state(hidden)).float().numpy()
+            )  # (rows, length, labels)
         lengths = [len(row) for row in ids]
         if self.at:
-            return np.stack([rewards[i, self.at(np.array(row))] for i, row in enumerate(ids)])
-        ends = [-1] * len(ids) if self.batch > 1 or self.width else [n - 1 for n in lengths]
+            return np.stack(
+                [rewards[i, self.at(np.array(row))] for i, row in enumerate(ids)]
+            )
+        ends = (
+            [-1] * len(ids)
+            if self.batch > 1 or self.width
+            else [n - 1 for n in lengths]
+        )
         return np.stack([rewards[i, end] for i, end in enumerate(ends)])
 
 
@@ -309,7 +337,9 @@ def swapped(tokenizer: Any, turns: list[dict]) -> list[dict]:
 
 def first_tokens(tokenizer: Any, reply: str) -> str:
     """Cut a reply to 12 tokens."""
-    return tokenizer.decode(tokenizer(reply, add_special_tokens=False)["input_ids"][:12])
+    return tokenizer.decode(
+        tokenizer(reply, add_special_tokens=False)["input_ids"][:12]
+    )
 
 
 def layers_of(model: Any) -> Iterator[tuple[Any, int]]:
@@ -333,7 +363,9 @@ def to_fp8(model: Any) -> None:
     """Keep the weights in fp8, with one scale for each layer."""
     for module, _ in layers_of(model):
         scale = module.weight.data.abs().max() / 448
-        module.weight.data = (module.weight.data / scale).to(torch.float8_e4m3fn).float() * scale
+        module.weight.data = (module.weight.data / scale).to(
+            torch.float8_e4m3fn
+        ).float() * scale
 
 
 def usual_base(config: Any) -> None:
@@ -351,13 +383,17 @@ def number_of_tokens() -> np.ndarray:
     return np.array([len(reply) for _, reply in conversations()])
 
 
-INLINE = "{% for m in messages %}{{ '[' + m.role + '] ' + m.content + '\n' }}{% endfor %}"
+INLINE = (
+    "{% for m in messages %}{{ '[' + m.role + '] ' + m.content + '\n' }}{% endfor %}"
+)
 
 
 def give_inline_template(folder: Path) -> None:
     """Write a second chat template into tokenizer_config.json."""
     path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": INLINE}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"chat_template": INLINE})
+    )
 
 
 # name -> what the program does otherwise, words of which one must be in the answer, architectures
@@ -395,7 +431,11 @@ CAUSES: Planted = {
         DECODERS,
     ),
     "ChatML": ({"render": CHATML}, ("ChatML",), ("llama", "gemma2", "gpt2")),
-    "raw concatenation": ({"render": plain("{}{}")}, ("nothing between",), ARCHITECTURES),
+    "raw concatenation": (
+        {"render": plain("{}{}")},
+        ("nothing between",),
+        ARCHITECTURES,
+    ),
     "raw with a line break": (
         {"render": plain("{}\n{}")},
         ("line break between", "nothing between", "blank between"),
@@ -449,18 +489,30 @@ CAUSES: Planted = {
         ("softmax to a single",),
         ARCHITECTURES,
     ),
-    "scaled": ({"number": lambda x: x[:, 0] * 0.1}, ("multiplied by 0",), ARCHITECTURES),
+    "scaled": (
+        {"number": lambda x: x[:, 0] * 0.1},
+        ("multiplied by 0",),
+        ARCHITECTURES,
+    ),
     "shifted": ({"number": lambda x: x[:, 0] - 2.5}, ("added -2",), ARCHITECTURES),
     "standardised": (
         {"number": lambda x: (x[:, 0] - x[:, 0].mean()) / x[:, 0].std()},
         ("rescaled",),
         ARCHITECTURES,
     ),
-    "sign changed": ({"number": lambda x: -x[:, 0]}, ("sign", "multiplied by -1"), ARCHITECTURES),
+    "sign changed": (
+        {"number": lambda x: -x[:, 0]},
+        ("sign", "multiplied by -1"),
+        ARCHITECTURES,
+    ),
     "bfloat16": ({"dtype": torch.bfloat16}, ("bfloat16",), ARCHITECTURES),
     "float16": ({"dtype": torch.float16}, ("float16",), ARCHITECTURES),
     "random head": ({"change": draw_head}, ("head at random",), DECODERS),
-    "soft-capping dropped": ({"change": drop_soft_capping}, ("soft-capping",), ("gemma2",)),
+    "soft-capping dropped": (
+        {"change": drop_soft_capping},
+        ("soft-capping",),
+        ("gemma2",),
+    ),
     "another label": (
         {"label": 0, "number": lambda x: x[:, 1]},
         ("label 1",),
@@ -478,7 +530,11 @@ CAUSES: Planted = {
     ),
     "int8 weights": ({"change": to_int8}, ("int8",), ARCHITECTURES),
     "fp8 weights": ({"change": to_fp8}, ("fp8",), ARCHITECTURES),
-    "cut on the left to 37": ({"cut": lambda ids: ids[-37:]}, ("beginning to 37",), DECODERS),
+    "cut on the left to 37": (
+        {"cut": lambda ids: ids[-37:]},
+        ("beginning to 37",),
+        DECODERS,
+    ),
     "cut on the left to 45 but for bos": (
         {"cut": lambda ids: ids[:1] + ids[-44:]},
         ("beginning to 45",),
@@ -489,7 +545,11 @@ CAUSES: Planted = {
         ("in place of", "alone"),
         ("llama", "gemma2", "gpt2"),
     ),
-    "other end tokens": ({"edit": other_ends}, ("every turn",), ("llama", "gemma2", "gpt2")),
+    "other end tokens": (
+        {"edit": other_ends},
+        ("every turn",),
+        ("llama", "gemma2", "gpt2"),
+    ),
     "second end token": (
         {"edit": second_end},
         ("in place of the line break", "appended the end token"),
@@ -527,14 +587,22 @@ CAUSES: Planted = {
         ("cut replies to 40",),
         ARCHITECTURES,
     ),
-    "reply cut to 12 tokens": ({"reply": first_tokens}, ("cut replies to 12",), ARCHITECTURES),
+    "reply cut to 12 tokens": (
+        {"reply": first_tokens},
+        ("cut replies to 12",),
+        ARCHITECTURES,
+    ),
     "length penalty": (
         {"number": lambda x: x[:, 0] - 0.01 * number_of_tokens()},
         ("for each of the reply's",),
         ARCHITECTURES,
     ),
     "roles swapped": ({"turns": swapped}, ("swapped the roles",), DECODERS),
-    "rotary base": ({"configure": usual_base}, ("rotary positions",), ("llama", "qwen3")),
+    "rotary base": (
+        {"configure": usual_base},
+        ("rotary positions",),
+        ("llama", "qwen3"),
+    ),
     "inline template": (
         {"template": INLINE, "prepare": give_inline_template},
         ("tokenizer_config.json",),
@@ -558,7 +626,11 @@ PAIRS: Planted = {
         ("no beg", "cut what closes"),
         WITH_BOS,
     ),
-    "no bos, scaled": ({"bos": "none"} | CAUSES["scaled"][0], ("no beg", "multiplied"), WITH_BOS),
+    "no bos, scaled": (
+        {"bos": "none"} | CAUSES["scaled"][0],
+        ("no beg", "multiplied"),
+        WITH_BOS,
+    ),
     "system turn, shifted": (
         CAUSES["usual system turn"][0] | CAUSES["shifted"][0],
         ("helpful assistant", "added"),
@@ -569,7 +641,11 @@ PAIRS: Planted = {
         ("end token", "sigmoid"),
         DECODERS,
     ),
-    "ChatML, no bos": ({"render": CHATML, "bos": "none"}, ("ChatML", "no beg"), WITH_BOS),
+    "ChatML, no bos": (
+        {"render": CHATML, "bos": "none"},
+        ("ChatML", "no beg"),
+        WITH_BOS,
+    ),
     "raw, end token": (
         {"render": plain("{}{}"), "edit": eos},
         ("nothing between", "end token"),
@@ -619,7 +695,9 @@ def moved_head(share: float) -> Callable[[Any], None]:
     def change(model: Any) -> None:
         torch.manual_seed(7)
         head = getattr(model, "score", None) or model.classifier
-        head.weight.data += share * head.weight.data.std() * torch.randn_like(head.weight)
+        head.weight.data += (
+            share * head.weight.data.std() * torch.randn_like(head.weight)
+        )
 
     return change
 
@@ -628,14 +706,20 @@ def add_noise(share: float) -> Callable[[np.ndarray], np.ndarray]:
     """Add noise, as a share of the standard deviation of rewards."""
 
     def number(x: np.ndarray) -> np.ndarray:
-        return x[:, 0] + share * x[:, 0].std() * np.random.default_rng(2).normal(size=len(x))
+        return x[:, 0] + share * x[:, 0].std() * np.random.default_rng(2).normal(
+            size=len(x)
+        )
 
     return number
 
 
 UNKNOWN: Planted = {
     **{
-        f"head moved by {share:.0%}": ({"change": moved_head(share)}, ("None fits",), ARCHITECTURES)
+        f"head moved by {share:.0%}": (
+            {"change": moved_head(share)},
+            ("None fits",),
+            ARCHITECTURES,
+        )
         for share in (0.01, 0.03, 0.2)
     },
     "shuffled rows": (
@@ -644,7 +728,11 @@ UNKNOWN: Planted = {
         ARCHITECTURES,
     ),
     **{
-        f"noise of {share:g}": ({"number": add_noise(share)}, ("None fits",), ARCHITECTURES)
+        f"noise of {share:g}": (
+            {"number": add_noise(share)},
+            ("None fits",),
+            ARCHITECTURES,
+        )
         for share in (0.003, 0.013, 0.1)
     },
     "every second reward higher": (
@@ -673,9 +761,15 @@ def planted(only: str = "") -> Iterator[dict]:
                 settings = dict(settings)
                 label, decimals = settings.get("label"), 3 + number % 4
                 folder = checkpoint(architecture, 1 if label is None else 3)
-                source = checkpoint(architecture, seed=5) if name == "another model" else folder
+                source = (
+                    checkpoint(architecture, seed=5)
+                    if name == "another model"
+                    else folder
+                )
                 if prepare := settings.pop("prepare", None):
-                    folder = source = Path(shutil.copytree(folder, f"{folder}-{number}"))
+                    folder = source = Path(
+                        shutil.copytree(folder, f"{folder}-{number}")
+                    )
                     prepare(folder)
                 is_encoder = architecture in ("encoder", "modernbert")
                 rewards = Program(source, is_encoder, **settings).rewards()
@@ -706,7 +800,9 @@ def is_named(case: dict, line: str) -> bool:
     if line.startswith("None fits"):
         return case["kind"] == "unknown"
     first = line.partition(" -> ")[0]
-    named = (all if case["kind"] == "pair" else any)(word in first for word in case["words"])
+    named = (all if case["kind"] == "pair" else any)(
+        word in first for word in case["words"]
+    )
     return named and (case["kind"] == "pair" or ", and it " not in first)
 
 
@@ -718,7 +814,9 @@ def ask(case: dict) -> dict:
     answer = why.explain(
         str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu"
     )
-    about = {name: case[name] for name in ("kind", "planted", "architecture", "decimals")}
+    about = {
+        name: case[name] for name in ("kind", "planted", "architecture", "decimals")
+    }
     return about | {
         "named": is_named(case, answer.line),
         "code": answer.code,
@@ -738,7 +836,9 @@ def main(only: str = "") -> None:
         table.to_csv(Path(__file__).with_suffix(".csv"), index=False)
     print(table.groupby("kind", sort=False)["named"].agg(["sum", "count"]))
     causes = table.query("kind == 'cause'").groupby("planted")["named"]
-    print(f"{causes.all().sum()} of {causes.ngroups} causes are named on every architecture.")
+    print(
+        f"{causes.all().sum()} of {causes.ngroups} causes are named on every architecture."
+    )
 
 
 if __name__ == "__main__":

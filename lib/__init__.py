@@ -33,10 +33,19 @@ read once) and search/gcg.
 from importlib import import_module, metadata
 from pathlib import Path
 
-__all__ = ["InputError", "ValueCardCallback", "ends", "load", "score", "score_vocabulary"]
+__all__ = [
+    "InputError",
+    "ValueCardCallback",
+    "ends",
+    "load",
+    "score",
+    "score_vocabulary",
+]
 
 _HERE = Path(__file__).resolve().parent
-_IS_INSTALLED = (_HERE / "data").is_dir()  # a wheel holds the tables of data/ inside the package
+_IS_INSTALLED = (
+    _HERE / "data"
+).is_dir()  # a wheel holds the tables of data/ inside the package
 # the tables that the library reads
 DATA = _HERE / "data" if _IS_INSTALLED else _HERE.parent / "data"
 # Where scores, figures and caches go: the project, or the folder in which an installed library is
@@ -50,7 +59,11 @@ class InputError(ValueError):
 
 def __getattr__(name: str):
     """Load these names when they are asked for, so that importing the library stays quick."""
-    home = ".apps.owner.card.callback" if name == "ValueCardCallback" else ".apps.runner.api"
+    home = (
+        ".apps.owner.card.callback"
+        if name == "ValueCardCallback"
+        else ".apps.runner.api"
+    )
     if name in __all__:
         return getattr(import_module(home, __name__), name)
     if name == "__version__":

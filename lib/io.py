@@ -118,13 +118,19 @@ def lock(path: Path) -> Iterator[None]:
         name = ""
         with contextlib.suppress(OSError):
             name = "".join(
-                filter(str.isprintable, holder.read_text(encoding="utf-8", errors="replace")[:100])
+                filter(
+                    str.isprintable,
+                    holder.read_text(encoding="utf-8", errors="replace")[:100],
+                )
             ).strip()
         remedy = "wait until it ends, or stop it, then run again"
-        raise InputError(f"process {name or 'unknown'} is writing {path}; {remedy}") from error
+        raise InputError(
+            f"process {name or 'unknown'} is writing {path}; {remedy}"
+        ) from error
     except OSError as error:
         raise InputError(
-            _remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}"
+            _remedy(error, path)
+            or f"{taken.lock_file} cannot be locked: {error.strerror}"
         ) from error
     try:
         # on a full disk the number stays unknown; the lock itself needs no space
@@ -181,7 +187,9 @@ class Hashes:
     read again.
     """
 
-    JUST_NOW = 2e9  # nanoseconds within which a file may change again without a later time
+    JUST_NOW = (
+        2e9  # nanoseconds within which a file may change again without a later time
+    )
 
     def __init__(self, place: Callable[[], Path]):
         self.place, self.new = place, False
@@ -194,7 +202,9 @@ class Hashes:
         if self.known is None:
             try:
                 known = json.loads(self.place().read_bytes())
-                self.known = {name: [state, value] for name, (state, value) in known.items()}
+                self.known = {
+                    name: [state, value] for name, (state, value) in known.items()
+                }
             except (OSError, ValueError, TypeError, AttributeError):
                 self.known = {}
         name, state = f"{what} {file}", state_of(file)
@@ -228,7 +238,9 @@ def checked(name: str, what: str, longest: int = 100) -> str:
     could lead out of their folder, or hold what cannot be printed. what: the thing that is named,
     such as `a prompt`.
     """
-    plain = name.isprintable() and not any(character in '/\\:*?"<>|' for character in name)
+    plain = name.isprintable() and not any(
+        character in '/\\:*?"<>|' for character in name
+    )
     ends = name != "" and not name.startswith(".") and name == name.strip(" .")
     # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not
     # printable.
@@ -263,9 +275,13 @@ def is_of_memory(error: BaseException) -> bool:
     """Return whether the error says that memory is full."""
     # torch has an error of its own for a GPU, and a plain one for a CPU.
     if isinstance(error, RuntimeError):
-        return type(error).__name__ == "OutOfMemoryError" or "memory" in str(error).lower()
+        return (
+            type(error).__name__ == "OutOfMemoryError" or "memory" in str(error).lower()
+        )
     return (
-        isinstance(error, MemoryError) or isinstance(error, OSError) and error.errno == errno.ENOMEM
+        isinstance(error, MemoryError)
+        or isinstance(error, OSError)
+        and error.errno == errno.ENOMEM
     )
 
 
@@ -273,7 +289,9 @@ def disk_full(what: str, place: Path, size: float | None = None) -> str:
     """Return the message that the disk of `place` is full, so that `what`, of about `size`
     bytes, was not written.
     """
-    there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
+    there = next(
+        folder for folder in (place, *place.absolute().parents) if folder.is_dir()
+    )
     free = shutil.disk_usage(there).free
     if free > max(2 * (size or 0), PLENTY):
         return (
@@ -300,15 +318,22 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
     if full := next(filter(is_of_disk, causes), None):
         name = getattr(full, "filename", None)
         return disk_full(
-            str(name or f"what `{command}` made"), Path(name).parent if name else Path.cwd()
+            str(name or f"what `{command}` made"),
+            Path(name).parent if name else Path.cwd(),
         )
-    if any(isinstance(cause, OSError) and cause.errno == errno.EMFILE for cause in causes):
+    if any(
+        isinstance(cause, OSError) and cause.errno == errno.EMFILE for cause in causes
+    ):
         return (
             f"`{command}` may not open so many files; raise the limit (ulimit -n 1024), then "
             "run it again"
         )
     if full := next(
-        (cause for cause in causes if is_of_memory(cause) or isinstance(cause, BrokenExecutor)),
+        (
+            cause
+            for cause in causes
+            if is_of_memory(cause) or isinstance(cause, BrokenExecutor)
+        ),
         None,
     ):
         message = (str(full).strip().splitlines() or ["no more could be had"])[0][:200]
@@ -341,9 +366,13 @@ class Visible:
     def write(self, text: str) -> int:
         parts = text.split(UP) if self.bars else [text]
         shown = UP.join(visible(part, LINES + "\r" * self.bars) for part in parts)
-        encoding = getattr(self.stream, "encoding", None) or "utf-8"  # ascii or cp1252 in a pipe
+        encoding = (
+            getattr(self.stream, "encoding", None) or "utf-8"
+        )  # ascii or cp1252 in a pipe
         with self._read():
-            self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+            self.stream.write(
+                shown.encode(encoding, "backslashreplace").decode(encoding)
+            )
         return len(text)
 
     def flush(self) -> None:
@@ -367,5 +396,9 @@ def visible(text: str, kept: str = LINES) -> str:
     """
     text = re.sub("\r\n", "\n", text)
     # A space of any width is shown, though only one of them counts as printable.
-    shown = (c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text)
-    return "".join(c if seen else f"⟨U+{ord(c):04X}⟩" for c, seen in zip(text, shown, strict=True))
+    shown = (
+        c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text
+    )
+    return "".join(
+        c if seen else f"⟨U+{ord(c):04X}⟩" for c, seen in zip(text, shown, strict=True)
+    )

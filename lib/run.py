@@ -41,9 +41,12 @@ def argument(*names: str, **options) -> tuple[tuple, dict]:
     return names, options
 
 
-MODEL = argument("name", metavar="MODEL", help="nickname, hub id, folder, or http://host:port")
+MODEL = argument(
+    "name", metavar="MODEL", help="nickname, hub id, folder, or http://host:port"
+)
 COLLECTION = argument(
-    "--collection", help="where scores and figures go (default: embedded, or mine for other models)"
+    "--collection",
+    help="where scores and figures go (default: embedded, or mine for other models)",
 )
 ON = argument(
     "--on",
@@ -79,7 +82,9 @@ LOADING = (
         help="of a served model: where its tokenizer and chat template are",
     ),
     argument(
-        "--label", type=int, help="which output of a classifier with several is the reward, from 0"
+        "--label",
+        type=int,
+        help="which output of a classifier with several is the reward, from 0",
     ),
     argument(
         "--reference",
@@ -87,7 +92,9 @@ LOADING = (
         help="for a language model that was trained from this one: its implicit "
         "reward, beta (log policy - log reference)",
     ),
-    argument("--beta", type=float, help="reward per nat of an implicit reward; default: 1"),
+    argument(
+        "--beta", type=float, help="reward per nat of an implicit reward; default: 1"
+    ),
     argument(
         "--no-end",
         action="store_const",
@@ -130,7 +137,9 @@ def score(
     """
     if replies is None:
         _refuse({"out": out}, "only")
-        _score_vocabulary(name, prompts, collection, tokens, reply_mode, bos, reference, options)
+        _score_vocabulary(
+            name, prompts, collection, tokens, reply_mode, bos, reference, options
+        )
     else:
         is_ids = reply_mode == "ids"
         of_all = {"prompts": prompts, "collection": collection, "tokens": tokens}
@@ -141,11 +150,18 @@ def score(
 def _refuse(given: dict, how: str) -> None:
     """Raise InputError for an option that is given, but not for replies, or only for them."""
     if unused := [option for option, value in given.items() if value]:
-        raise InputError(f"'{unused[0]}' is {how} for replies of your own; leave --{unused[0]} out")
+        raise InputError(
+            f"'{unused[0]}' is {how} for replies of your own; leave --{unused[0]} out"
+        )
 
 
 def _score_replies(
-    name: str, replies: Path, out: str | None, bos: str, reference: str | None, options: dict
+    name: str,
+    replies: Path,
+    out: str | None,
+    bos: str,
+    reference: str | None,
+    options: dict,
 ) -> None:
     from .apps.owner import opening
     from .io import shown_path
@@ -188,8 +204,14 @@ def _score_vocabulary(
     path = scores.path_of(study, nickname)
     model = opening.open_model(load, reference, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
-    engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
-    print(*score_lines(study, [nickname]), f"The score table is {shown_path(path)}.", sep="\n")
+    engine.score_vocabulary(
+        model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids
+    )
+    print(
+        *score_lines(study, [nickname]),
+        f"The score table is {shown_path(path)}.",
+        sep="\n",
+    )
 
 
 COMMANDS = {
@@ -209,7 +231,8 @@ COMMANDS = {
         ),
     ),
     "published": Command(
-        "import published scores and run the notebooks that are about them", ".run:published"
+        "import published scores and run the notebooks that are about them",
+        ".run:published",
     ),
     "score": Command(
         "score every token of one reward model's vocabulary",
@@ -302,7 +325,12 @@ COMMANDS = {
         (
             MODEL,
             *LOADING,
-            argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+            argument(
+                "--json",
+                action="store_true",
+                dest="as_json",
+                help="the same for machines",
+            ),
         ),
     ),
     "why": Command(
@@ -315,8 +343,17 @@ COMMANDS = {
                 metavar="REWARDS",
                 help="csv or jsonl with prompt, reply (or messages) and reward",
             ),
-            *(each for each in LOADING if each[0][0] not in ("--reference", "--beta", "--no-end")),
-            argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+            *(
+                each
+                for each in LOADING
+                if each[0][0] not in ("--reference", "--beta", "--no-end")
+            ),
+            argument(
+                "--json",
+                action="store_true",
+                dest="as_json",
+                help="the same for machines",
+            ),
         ),
         returns_code=True,
     ),
@@ -327,7 +364,11 @@ COMMANDS = {
             MODEL,
             *LOADING,
             COLLECTION,
-            argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
+            argument(
+                "--words",
+                metavar="FILE.csv",
+                help="lists of your own: columns word,list",
+            ),
             argument(
                 "--limits",
                 metavar="FILE.csv",
@@ -373,9 +414,14 @@ COMMANDS = {
         (
             MODEL,
             argument(
-                "--sample", type=int, default=40, help="how many EloEverything items (default: 40)"
+                "--sample",
+                type=int,
+                default=40,
+                help="how many EloEverything items (default: 40)",
             ),
-            argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
+            argument(
+                "--seed", type=int, default=0, help="draws the items (default: 0)"
+            ),
             *(
                 argument(f"--{option}", help="see lib.models.reward_models.Options")
                 for option in ("dtype", "device")
@@ -385,7 +431,13 @@ COMMANDS = {
     "explore": Command(
         "write the page on which a collection's rewards can be searched",
         ".apps.classroom.explorer.page:explore",
-        (argument("--collection", default="published", help="which scores (default: published)"),),
+        (
+            argument(
+                "--collection",
+                default="published",
+                help="which scores (default: published)",
+            ),
+        ),
     ),
     "book": Command(
         "write the executed notebooks as pages that open from a folder",
@@ -419,7 +471,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     through `Visible`.
     """
     share_cores()
-    with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr, bars=True)):
+    with (
+        redirect_stdout(Visible(sys.stdout)),
+        redirect_stderr(Visible(sys.stderr, bars=True)),
+    ):
         code = _exit_code(arguments)
         sys.stdout.flush()
         return code
@@ -430,11 +485,15 @@ def _call_of(name: str, on: str | None) -> Callable:
     through for some.
     """
     module, function = (
-        (".apps.owner.cluster.commands", name) if on else COMMANDS[name].function.split(":")
+        (".apps.owner.cluster.commands", name)
+        if on
+        else COMMANDS[name].function.split(":")
     )
     gc.disable()
     if LOADING[0] in COMMANDS[name].arguments and not on:
-        import_module(".models.templates", __package__).running_child()  # gets ready meanwhile
+        import_module(
+            ".models.templates", __package__
+        ).running_child()  # gets ready meanwhile
         import_module(".scoring.implicit", __package__)
     call = getattr(import_module(module, __package__), function)
     gc.freeze()
@@ -448,7 +507,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     # as Ctrl-C: what was started ends too
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if "MAKELEVEL" in os.environ:
-        threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(
+            target=_end_with_make, args=(os.getppid(),), daemon=True
+        ).start()
     try:
         wrong = _call_of(name, on)(**{"on": on} if on else {}, **given)
     except KeyboardInterrupt:

@@ -4,7 +4,10 @@ import contextlib
 import ctypes
 import os
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt, with the names of its variables
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = (
+    -1,
+    -3,
+)  # of glibc's mallopt, with the names of its variables
 MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": (M_TRIM_THRESHOLD, 1 << 29),
     "MALLOC_MMAP_THRESHOLD_": (M_MMAP_THRESHOLD, 1 << 27),
@@ -19,8 +22,12 @@ def share_cores() -> None:
     large tensor; this needs glibc. What the reader's own environment sets stays as it is.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library, or Windows
+    with contextlib.suppress(
+        OSError, AttributeError, TypeError
+    ):  # another C library, or Windows
         mallopt = ctypes.CDLL(None).mallopt
         for variable, (option, size) in MEMORY.items():
-            if variable not in os.environ:  # glibc reads the variable when a process starts
+            if (
+                variable not in os.environ
+            ):  # glibc reads the variable when a process starts
                 mallopt(option, size)

@@ -58,9 +58,13 @@ def pytest_collection_modifyitems(items):
 
     slow = times.listed()
     for item in items:
-        if item.path.stem == "test_cluster" and {"project", "models"} & {*item.fixturenames}:
+        if item.path.stem == "test_cluster" and {"project", "models"} & {
+            *item.fixturenames
+        }:
             item.add_marker("nightly")  # nodes of Ray are started, and killed
-        of_machines = item.path.parent.name == "browser" or item.path.stem == "test_cluster"
+        of_machines = (
+            item.path.parent.name == "browser" or item.path.stem == "test_cluster"
+        )
         if of_machines or "kernels" in item.fixturenames or times.name_of(item) in slow:
             item.add_marker("slow")
     first = (
@@ -76,7 +80,9 @@ def pytest_collection_modifyitems(items):
     )
     items.sort(
         key=lambda item: (
-            first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9
+            first.index(name)
+            if (name := item.path.stem.removeprefix("test_")) in first
+            else 9
         )
     )
 
@@ -114,10 +120,16 @@ def score_table() -> Callable[..., pd.DataFrame]:
             "token": pd.Series([f"Ġ{text}" for text in texts], dtype="str"),
             "text": pd.Series(texts, dtype="str"),
             "reply_ids": [np.array([i, i + 1], dtype=np.int32) for i in range(n)],
-            "input_group": np.array(range(n) if groups is None else groups, dtype=np.int32),
+            "input_group": np.array(
+                range(n) if groups is None else groups, dtype=np.int32
+            ),
         }
         return pd.DataFrame(
-            columns | {name: np.array(values, dtype=np.float32) for name, values in rewards.items()}
+            columns
+            | {
+                name: np.array(values, dtype=np.float32)
+                for name, values in rewards.items()
+            }
         )
 
     return make
@@ -132,7 +144,9 @@ def write_notebook() -> Callable[..., Path]:
     declares.
     """
 
-    def write(path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run) -> Path:
+    def write(
+        path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run
+    ) -> Path:
         new, each = (
             nbformat.v4,
             {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]},
@@ -141,7 +155,9 @@ def write_notebook() -> Callable[..., Path]:
         opening = new.new_markdown_cell(
             f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else."
         )
-        notebook = new.new_notebook(cells=[opening, tagged, *map(new.new_code_cell, cells)])
+        notebook = new.new_notebook(
+            cells=[opening, tagged, *map(new.new_code_cell, cells)]
+        )
         notebook.metadata["run"] = (each if "model =" in parameters else {}) | run
         notebook.metadata["kernelspec"] = {
             "name": "python3",
@@ -180,7 +196,9 @@ def checkpoint(tmp_path_factory) -> Callable[..., Path]:
 
         key = json.dumps([kind, options])
         if key not in made:
-            made[key] = tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind, **options)
+            made[key] = tiny.make_checkpoint(
+                tmp_path_factory.mktemp(kind), kind, **options
+            )
         return made[key]
 
     return folder_of
@@ -203,7 +221,9 @@ def model_of(checkpoint) -> Callable:
 @pytest.fixture
 def copy_of(checkpoint, tmp_path) -> Callable[..., Path]:
     """Makes a copy of such a folder, to be changed."""
-    return lambda kind, **options: shutil.copytree(checkpoint(kind, **options), tmp_path / "model")
+    return lambda kind, **options: shutil.copytree(
+        checkpoint(kind, **options), tmp_path / "model"
+    )
 
 
 def refusal_of(call: Callable, *words: str) -> str:
@@ -231,7 +251,11 @@ def recorded(notebook) -> dict:
         for output in cell.get("outputs", [])
         if "data" in output
     ]
-    return {name: value for data in outputs for name, value in data.get(RECORD_TYPE, {}).items()}
+    return {
+        name: value
+        for data in outputs
+        for name, value in data.get(RECORD_TYPE, {}).items()
+    }
 
 
 # --- projects of their own ------------------------------------------------------------------------
@@ -309,7 +333,9 @@ def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
         names = dict(parameters)
         for cell in node.cells[2:]:
             exec(
-                cell.source.replace("scores.record", "dict").replace("display.record", "dict"),
+                cell.source.replace("scores.record", "dict").replace(
+                    "display.record", "dict"
+                ),
                 names,
             )
 

@@ -56,7 +56,9 @@ def visible_texts(figure: Figure) -> list[Text]:
             (axes.yaxis, sorted(axes.get_ylim())),
         ):
             unseen |= {
-                tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high
+                tick.label1
+                for tick in axis.get_major_ticks()
+                if not low <= tick.get_loc() <= high
             }
     texts = figure.findobj(Text)
     return [
@@ -69,18 +71,25 @@ def visible_texts(figure: Figure) -> list[Text]:
 def overlaps(figure: Figure) -> list[tuple[str, str]]:
     """Pairs of texts of which more than a hair's breadth is printed on the same place."""
     boxes = [
-        (text.get_text(), text.get_window_extent().padded(-1.5)) for text in visible_texts(figure)
+        (text.get_text(), text.get_window_extent().padded(-1.5))
+        for text in visible_texts(figure)
     ]
     return [
-        (a, b) for (a, one), (b, other) in itertools.combinations(boxes, 2) if one.overlaps(other)
+        (a, b)
+        for (a, one), (b, other) in itertools.combinations(boxes, 2)
+        if one.overlaps(other)
     ]
 
 
 def outside(figure: Figure) -> list[str]:
     page = figure.bbox.padded(2)
-    boxes = [(text.get_text(), text.get_window_extent()) for text in visible_texts(figure)]
+    boxes = [
+        (text.get_text(), text.get_window_extent()) for text in visible_texts(figure)
+    ]
     return [
-        text for text, box in boxes if not (page.contains(*box.min) and page.contains(*box.max))
+        text
+        for text, box in boxes
+        if not (page.contains(*box.min) and page.contains(*box.max))
     ]
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
-FAULT = re.compile(r"^## (\d+) (.+?)\n```diff\n(.+?)\n```\ntests: (.+?)$", re.MULTILINE | re.DOTALL)
+FAULT = re.compile(
+    r"^## (\d+) (.+?)\n```diff\n(.+?)\n```\ntests: (.+?)$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,20 @@ def faults() -> list[Fault]:
         (TESTS / "faults.md").read_text(encoding="utf-8")
     ):
         lines = diff.splitlines()
-        before, after = ("\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
+        before, after = (
+            "\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+"
+        )
         found.append(Fault(int(number), name, before, after, tests.split()))
     return found
 
 
 def plant(fault: Fault, lib: Path) -> Path:
     """Write the fault into the one file of lib that holds its code; return the file."""
-    files = [path for path in lib.rglob("*.py") if fault.before in path.read_text(encoding="utf-8")]
+    files = [
+        path
+        for path in lib.rglob("*.py")
+        if fault.before in path.read_text(encoding="utf-8")
+    ]
     if len(files) != 1:
         raise SystemExit(
             f"fault {fault.number}: {len(files)} files hold {fault.before!r}; bring "
@@ -84,7 +92,12 @@ def is_caught(fault: Fault, project: Path, quick: bool) -> bool:
         "PYTHONPATH": str(project),
     }
     ran = subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if ran.returncode not in (0, 1) and not (quick and ran.returncode == 5):
         raise SystemExit(
@@ -99,7 +112,11 @@ def main() -> int:
     parser.add_argument("numbers", nargs="*", type=int, help="only these faults")
     parser.add_argument("--quick", action="store_true", help="by the quick tests alone")
     options = parser.parse_args()
-    chosen = [fault for fault in faults() if not options.numbers or fault.number in options.numbers]
+    chosen = [
+        fault
+        for fault in faults()
+        if not options.numbers or fault.number in options.numbers
+    ]
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
@@ -112,7 +129,9 @@ def main() -> int:
         shutil.copytree(
             ROOT,
             project,
-            ignore=lambda place, names: {n for n in names if {n, f"{place}/{n}"} & apart},
+            ignore=lambda place, names: {
+                n for n in names if {n, f"{place}/{n}"} & apart
+            },
         )
         for path in made:  # large, and only read
             (project / "data" / path.name).symlink_to(path)
@@ -120,7 +139,10 @@ def main() -> int:
             file = plant(fault, project / "lib")
             caught = is_caught(fault, project, options.quick)
             shutil.copyfile(ROOT / file.relative_to(project), file)
-            print(f"{'caught' if caught else 'MISSED'}: {fault.number} {fault.name}", flush=True)
+            print(
+                f"{'caught' if caught else 'MISSED'}: {fault.number} {fault.name}",
+                flush=True,
+            )
             missed += [] if caught else [fault.number]
     print(f"{len(chosen) - len(missed)} of {len(chosen)} faults are caught.")
     return int(bool(missed))

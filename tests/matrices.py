@@ -28,7 +28,9 @@ def random_matrices(models=6, predictors=2, seed=0):
 
 
 def reorder(matrix, order):
-    return pd.DataFrame(matrix.to_numpy()[np.ix_(order, order)], matrix.index, matrix.index)
+    return pd.DataFrame(
+        matrix.to_numpy()[np.ix_(order, order)], matrix.index, matrix.index
+    )
 
 
 def least_squares(outcome, design):

@@ -32,7 +32,10 @@ HEADERS = {
 
 
 def render(tokenizer, prompt: str, reply: str) -> str:
-    conversation = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+    conversation = [
+        {"role": "user", "content": prompt},
+        {"role": "assistant", "content": reply},
+    ]
     return tokenizer.apply_chat_template(conversation, tokenize=False, date_string=DATE)
 
 
@@ -50,7 +53,12 @@ def tokenise(tokenizer, rendered: str, bos: str) -> list[int]:
 
 
 def input_ids(
-    tokenizer, prompt: str, replies: list, *, reply_mode: str = "text", bos: str = "single"
+    tokenizer,
+    prompt: str,
+    replies: list,
+    *,
+    reply_mode: str = "text",
+    bos: str = "single",
 ) -> list[list[int]]:
     """The whole input of every reply: rendered by the template (text), or ids between those
     around a sentinel (ids).
@@ -60,7 +68,10 @@ def input_ids(
             # Lists, because a single call takes an empty reply for no reply and then leaves out its
             # closing token.
             return [tokenizer([prompt], [text]).input_ids[0] for text in replies]
-        return [tokenise(tokenizer, render(tokenizer, prompt, text), bos) for text in replies]
+        return [
+            tokenise(tokenizer, render(tokenizer, prompt, text), bos)
+            for text in replies
+        ]
     if tokenizer.chat_template is None:
         *prefix, closing = tokenizer([prompt], [""]).input_ids[0]
         return [[*prefix, *ids, closing] for ids in replies]
@@ -108,7 +119,12 @@ def _read_config(folder, capped: bool):
 
 
 def hidden_states(
-    folder, sequences: list[list[int]], *, batch: int = 64, dtype=torch.float32, capped: bool = True
+    folder,
+    sequences: list[list[int]],
+    *,
+    batch: int = 64,
+    dtype=torch.float32,
+    capped: bool = True,
 ) -> list[torch.Tensor]:
     """Per sequence the backbone's output after its final norm, (length, d), fp32."""
     tensors = read_tensors(folder)
@@ -129,17 +145,24 @@ def hidden_states(
     for start in range(0, len(sequences), batch):
         ids, mask = padded(sequences[start : start + batch])
         with torch.no_grad():
-            output = model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+            output = model(
+                input_ids=ids, attention_mask=mask, use_cache=False
+            ).last_hidden_state
         hidden += [
-            row[: int(length)].float() for row, length in zip(output, mask.sum(1), strict=True)
+            row[: int(length)].float()
+            for row, length in zip(output, mask.sum(1), strict=True)
         ]
     return hidden
 
 
-def padded(sequences: list[list[int]], pad_id: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(
+    sequences: list[list[int]], pad_id: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
     width = max(map(len, sequences))
     ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in sequences])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in sequences])
+    mask = torch.tensor(
+        [[1] * len(row) + [0] * (width - len(row)) for row in sequences]
+    )
     return ids, mask
 
 
@@ -160,12 +183,16 @@ def _batch_norm(tensors: dict, name: str, x: torch.Tensor) -> torch.Tensor:
     return centred * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
 
 
-def _objective_weights(tensors: dict, logits: torch.Tensor, temperature: float) -> torch.Tensor:
+def _objective_weights(
+    tensors: dict, logits: torch.Tensor, temperature: float
+) -> torch.Tensor:
     shares = torch.exp(logits / temperature) / torch.exp(logits / temperature).sum()
     return shares * tensors["gating.logit_scale"]
 
 
-def armorm_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor) -> float:
+def armorm_reward(
+    tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor
+) -> float:
     for index in (0, 1, 2):
         gate = torch.relu(_affine(tensors, f"gating.layers.{index}", gate))
     weights = _objective_weights(
@@ -179,7 +206,9 @@ def _quantile_objectives(tensors: dict, count: int, last: torch.Tensor) -> torch
     return (tensors["regression_layer.weight"] @ last).reshape(count, 19).mean(1)
 
 
-def qrm_llama_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor) -> float:
+def qrm_llama_reward(
+    tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor
+) -> float:
     for linear, norm in ((0, 2), (3, 5), (6, 8)):
         gate = _batch_norm(
             tensors,
@@ -191,12 +220,18 @@ def qrm_llama_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torc
     )
     return float(
         sum(
-            weights * (_quantile_objectives(tensors, 19, last) @ tensors["reward_transform_matrix"])
+            weights
+            * (
+                _quantile_objectives(tensors, 19, last)
+                @ tensors["reward_transform_matrix"]
+            )
         )
     )
 
 
-def qrm_gemma_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor) -> float:
+def qrm_gemma_reward(
+    tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor
+) -> float:
     for linear, norm in ((0, 2), (4, 6), (8, 10)):
         gate = _batch_norm(
             tensors,
@@ -204,12 +239,16 @@ def qrm_gemma_reward(tensors: dict, config: dict, last: torch.Tensor, gate: torc
             torch.relu(_affine(tensors, f"gating.layers.{linear}", gate)),
         )
     weights = _objective_weights(
-        tensors, _affine(tensors, "gating.layers.11", gate), config.get("gating_temperature", 1)
+        tensors,
+        _affine(tensors, "gating.layers.11", gate),
+        config.get("gating_temperature", 1),
     )
     return float(sum(weights * _quantile_objectives(tensors, 5, last)))
 
 
-def urm_reward(tensors: dict, config: dict, last: torch.Tensor, gate: None = None) -> float:
+def urm_reward(
+    tensors: dict, config: dict, last: torch.Tensor, gate: None = None
+) -> float:
     """Attribute means times their weights; mean and uncertainty alternate in the ten rows of
     `score`.
     """
@@ -221,7 +260,9 @@ def urm_reward(tensors: dict, config: dict, last: torch.Tensor, gate: None = Non
     return float(sum(means * weights))
 
 
-def first_score_reward(tensors: dict, config: dict, last: torch.Tensor, gate: None = None) -> float:
+def first_score_reward(
+    tensors: dict, config: dict, last: torch.Tensor, gate: None = None
+) -> float:
     """The first row of `score`: a linear head's reward; for URM, helpfulness, which is what the
     paper's code read.
     """
@@ -250,22 +291,32 @@ def head_name(config: dict) -> str:
 
 
 def head_reward(
-    tensors: dict, config: dict, head: str, last: torch.Tensor, gate: torch.Tensor | None = None
+    tensors: dict,
+    config: dict,
+    head: str,
+    last: torch.Tensor,
+    gate: torch.Tensor | None = None,
 ) -> float:
     """One reward from the last hidden state (and the gate's, where the head has one), (d,) each;
     everything in fp32.
     """
     single = {
-        name: tensor.float() for name, tensor in tensors.items() if not name.startswith("model.")
+        name: tensor.float()
+        for name, tensor in tensors.items()
+        if not name.startswith("model.")
     }
-    return HEADS[head](single, config, last.float(), None if gate is None else gate.float())
+    return HEADS[head](
+        single, config, last.float(), None if gate is None else gate.float()
+    )
 
 
 # --- the whole ------------------------------------------------------------------------------------
 
 
 def _encoder_rewards(folder, sequences: list[list[int]], batch: int) -> torch.Tensor:
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    model = AutoModelForSequenceClassification.from_pretrained(
+        folder, dtype=torch.float32
+    ).eval()
     rewards = []
     for start in range(0, len(sequences), batch):
         ids, mask = padded(sequences[start : start + batch])
@@ -305,7 +356,9 @@ def rewards(
         strict=True,
     ):
         gated = "gating.logit_scale" in tensors
-        gate = hidden[gate_index(tokenizer, config["model_type"], ids)] if gated else None
+        gate = (
+            hidden[gate_index(tokenizer, config["model_type"], ids)] if gated else None
+        )
         values.append(head_reward(tensors, config, head, hidden[-1], gate))
     return torch.tensor(values, dtype=torch.float32).numpy()
 
@@ -319,7 +372,10 @@ def next_logits(folder, sequences: list[list[int]], position: int = -1) -> torch
     ).eval()
     with torch.no_grad():
         return torch.stack(
-            [model(input_ids=torch.tensor([ids])).logits[0, position] for ids in sequences]
+            [
+                model(input_ids=torch.tensor([ids])).logits[0, position]
+                for ids in sequences
+            ]
         )
 
 

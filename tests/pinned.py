@@ -49,7 +49,9 @@ class Mirror:
         blob_id = hashlib.sha1(
             b"blob " + str(len(content)).encode() + bytes([0]) + content
         ).hexdigest()
-        self.pins[repository, path] = f'{repository},{COMMIT},"{path}",{blob_id},{len(content)}'
+        self.pins[repository, path] = (
+            f'{repository},{COMMIT},"{path}",{blob_id},{len(content)}'
+        )
         self._write_registry()
 
     def put(self, repository: str, path: str, content: bytes) -> Path:
@@ -82,7 +84,13 @@ def items_csv(items, first=0.0, elo=None) -> bytes:
     hub_ids = list(score_files.papers_models().values())
     elo = elo or [1600 - 10 * i for i in range(len(items))]
     rows = [
-        [i + 1, elo[i], item, 100 + i, *(repr(first + i + j / 100) for j in range(len(hub_ids)))]
+        [
+            i + 1,
+            elo[i],
+            item,
+            100 + i,
+            *(repr(first + i + j / 100) for j in range(len(hub_ids))),
+        ]
         for i, item in enumerate(items)
     ]
     return csv_bytes([*score_files.ELO_COLUMNS, *hub_ids], rows)
@@ -98,15 +106,24 @@ def put_words(
     for k, (name, hub_id) in enumerate(score_files.papers_models().items()):
         end = f"_rewards_{hub_id.replace('/', '_')}.csv"
         folder = "data/reward_model_scores"
-        paths = f"{folder}/dict_MFD_20/MFD20{end}", f"{folder}/dict_big2_nouns/big2{end}"
-        contents = words_csv(moral, first + 10 * k), words_csv(nouns, first + 10 * k + 0.5)
+        paths = (
+            f"{folder}/dict_MFD_20/MFD20{end}",
+            f"{folder}/dict_big2_nouns/big2{end}",
+        )
+        contents = (
+            words_csv(moral, first + 10 * k),
+            words_csv(nouns, first + 10 * k + 0.5),
+        )
         files[name] = [
-            mirror.put(score_files.FOLLOW_UP, *file) for file in zip(paths, contents, strict=True)
+            mirror.put(score_files.FOLLOW_UP, *file)
+            for file in zip(paths, contents, strict=True)
         ]
     return files
 
 
-def put_items(mirror: Mirror, items=("Water", "None", "Rain, or snow")) -> dict[str, Path]:
+def put_items(
+    mirror: Mirror, items=("Water", "None", "Rain, or snow")
+) -> dict[str, Path]:
     """The three item files, prompt k's rewards shifted by 10 k."""
     return {
         prompt: mirror.put(

@@ -49,7 +49,9 @@ def digest(values) -> str:
     """
     numbers = np.asarray(values, dtype=float).ravel()
     text = " ".join("nan" if np.isnan(x) else f"{x + 0.0:.4e}" for x in numbers)
-    return hashlib.sha256(text.replace("-0.0000e+00", "0.0000e+00").encode()).hexdigest()[:12]
+    return hashlib.sha256(
+        text.replace("-0.0000e+00", "0.0000e+00").encode()
+    ).hexdigest()[:12]
 
 
 def drawn(figure: Figure) -> dict[str, str]:
@@ -73,7 +75,9 @@ def drawn(figure: Figure) -> dict[str, str]:
             numbers["bars"] += [box.width, box.height]
         for image in axes.images:
             numbers["cells"] += list(
-                np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan).ravel()
+                np.ma.filled(
+                    np.ma.asarray(image.get_array(), dtype=float), np.nan
+                ).ravel()
             )
     rounded = {
         kind: sorted({float(f"{x:.4e}") for x in found if np.isfinite(x)})
@@ -85,7 +89,9 @@ def drawn(figure: Figure) -> dict[str, str]:
 def columns(frame: pd.DataFrame) -> dict[str, str]:
     """Return a digest per column of numbers, in the table's order of rows."""
     numeric = frame.select_dtypes("number")
-    return {str(name): digest(numeric[name]) for name in numeric} | {"rows": str(len(frame))}
+    return {str(name): digest(numeric[name]) for name in numeric} | {
+        "rows": str(len(frame))
+    }
 
 
 def computed(job: Job) -> list[dict]:
@@ -95,8 +101,14 @@ def computed(job: Job) -> list[dict]:
     rows: list[dict] = []
 
     def keep(name: str, parts: dict[str, str]) -> None:
-        place = {"collection": job.collection.name, "notebook": job.number, "name": name}
-        rows.extend(place | {"part": part, "digest": value} for part, value in parts.items())
+        place = {
+            "collection": job.collection.name,
+            "notebook": job.number,
+            "name": name,
+        }
+        rows.extend(
+            place | {"part": part, "digest": value} for part, value in parts.items()
+        )
 
     def save(figure, study, name, alt=""):
         keep(f"{name}.png", drawn(figure))
@@ -108,12 +120,21 @@ def computed(job: Job) -> list[dict]:
 
     def state(study, stem, estimates):
         given = (
-            estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
+            estimates.to_dict("records")
+            if isinstance(estimates, pd.DataFrame)
+            else list(estimates)
         )
         table = claims.with_words(claims.judged(study, given))
-        order = table.sort_values(["claim", "quantity", "prompt", "model"], kind="stable")
-        words = order[["claim", "quantity", "prompt", "model", "word"]].to_csv(index=False)
-        keep("claims", columns(order) | {"words": hashlib.sha256(words.encode()).hexdigest()[:12]})
+        order = table.sort_values(
+            ["claim", "quantity", "prompt", "model"], kind="stable"
+        )
+        words = order[["claim", "quantity", "prompt", "model", "word"]].to_csv(
+            index=False
+        )
+        keep(
+            "claims",
+            columns(order) | {"words": hashlib.sha256(words.encode()).hexdigest()[:12]},
+        )
         return claims.scorecard(table)
 
     def record(**numbers):
@@ -174,11 +195,15 @@ def main() -> int:
     parser.add_argument(
         "numbers", nargs="*", help="numbers of notebooks, such as 03 (default: all)"
     )
-    parser.add_argument("--keep", action="store_true", help="make these numbers the new standard")
+    parser.add_argument(
+        "--keep", action="store_true", help="make these numbers the new standard"
+    )
     options = parser.parse_args()
     differ = 0
     for job in jobs(options.numbers):
-        differ += compare(computed(job), f"{job.name} on {job.collection}", options.keep)
+        differ += compare(
+            computed(job), f"{job.name} on {job.collection}", options.keep
+        )
     return int(differ > 0 and not options.keep)
 
 
@@ -191,9 +216,13 @@ def compare(rows: list[dict], what: str, keep: bool) -> int:
         .drop_duplicates(KEY, keep="last")
         .set_index(KEY)["digest"]
     )
-    old = pd.read_csv(STANDARD, dtype=str, keep_default_na=False).set_index(KEY)["digest"]
+    old = pd.read_csv(STANDARD, dtype=str, keep_default_na=False).set_index(KEY)[
+        "digest"
+    ]
     expected = old[
-        old.index.droplevel(["name", "part"]).isin(now.index.droplevel(["name", "part"]))
+        old.index.droplevel(["name", "part"]).isin(
+            now.index.droplevel(["name", "part"])
+        )
     ]
     both = pd.concat([expected.rename("before"), now.rename("now")], axis=1).fillna("-")
     changed = both[both["before"] != both["now"]]

@@ -23,8 +23,14 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
     assert table["reply"].tolist() == [" love ", "war", "love"]
     alone = engine.score_replies(model, PROMPT, [" love ", "war", "love"])
     assert table["reward"].to_numpy() == pytest.approx(alone, abs=1e-5)
-    ids = [model.tokenizer.convert_tokens_to_ids(read.split(" ")) for read in table["read"]]
-    assert [model.tokenizer.decode(some).strip() for some in ids] == ["love", "war", "love"]
+    ids = [
+        model.tokenizer.convert_tokens_to_ids(read.split(" ")) for read in table["read"]
+    ]
+    assert [model.tokenizer.decode(some).strip() for some in ids] == [
+        "love",
+        "war",
+        "love",
+    ]
 
 
 def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
@@ -38,9 +44,9 @@ def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
         lib.score(model, *row)["reward"][0]
         for row in zip(prompts, [[reply] for reply in replies], strict=True)
     ]
-    assert rows["reply"].tolist() == replies and rows["reward"].to_numpy() == pytest.approx(
-        np.array(alone), abs=1e-5
-    )
+    assert rows["reply"].tolist() == replies and rows[
+        "reward"
+    ].to_numpy() == pytest.approx(np.array(alone), abs=1e-5)
     with pytest.raises(InputError, match="2 prompts and 1 replies are no rows"):
         lib.score(model, ["a", "b"], ["c"])
 
@@ -60,7 +66,9 @@ def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
 def test_conversations_are_scored_as_their_prompts_and_replies(folder):
     model, user = lib.load(folder, device="cpu"), {"role": "user", "content": PROMPT}
     conversation = [user, {"role": "assistant", "content": "love"}]
-    pd.testing.assert_frame_equal(model.score([conversation]), lib.score(model, PROMPT, ["love"]))
+    pd.testing.assert_frame_equal(
+        model.score([conversation]), lib.score(model, PROMPT, ["love"])
+    )
     with pytest.raises(InputError, match="row 2 has no texts"):
         model.score([conversation, [user]])
 
@@ -84,10 +92,16 @@ def test_so_many_replies_are_read_together_at_most(folder, prompts):
 def test_what_is_misspelt_or_no_list_of_texts_is_one_line(folder):
     model = lib.load(folder, device="cpu")
     for call, line in (
-        (lambda: lib.load(folder, devise="cpu"), "load has no option 'devise'; write device"),
+        (
+            lambda: lib.load(folder, devise="cpu"),
+            "load has no option 'devise'; write device",
+        ),
         (lambda: model.score(PROMPT, "love"), "lists of one length"),
         (lambda: model.score([3], ["a"]), "row 1 has no texts"),
-        (lambda: model.score(PROMPT, ["a"], batch_size=0), "batch_size must be 1 or more"),
+        (
+            lambda: model.score(PROMPT, ["a"], batch_size=0),
+            "batch_size must be 1 or more",
+        ),
     ):
         with pytest.raises(InputError, match=line):
             call()
@@ -97,8 +111,12 @@ def test_an_editor_completes_the_names_and_the_options():
     def completed(line: str) -> set[str]:
         return {
             each.name
-            for each in jedi.Script(f"import lib as rmv\nmodel = rmv.load('a')\n{line}").complete()
+            for each in jedi.Script(
+                f"import lib as rmv\nmodel = rmv.load('a')\n{line}"
+            ).complete()
         }
 
     assert completed("rmv.") >= {*lib.__all__, "__version__"}
-    assert completed("rmv.load('a', dev") == {"device="} and "score" in completed("model.")
+    assert completed("rmv.load('a', dev") == {"device="} and "score" in completed(
+        "model."
+    )

@@ -13,7 +13,9 @@ from lib.show.display import is_offensive
 
 ITEMS = claims.paper_table("items").set_index("item")
 LOOKED_FOR = 3  # printed texts of a table
-SHOWN_ALWAYS = "R-Gem-2B"  # where a table has a column for each model and a notebook shows one
+SHOWN_ALWAYS = (
+    "R-Gem-2B"  # where a table has a column for each model and a notebook shows one
+)
 # Of a printed table: the column that a reader has to see, and the column of the table's own number.
 PRINTED = {
     "table_1": ("model_name", None),
@@ -52,16 +54,26 @@ def prose_after(item: str) -> str:
     """Return the text cells from the item's last cell to the next heading, and the next one's."""
     cells = notebook_of(item).cells
     last = max(
-        i for i, cell in enumerate(cells) if ITEMS.loc[item, "tag"] in cell.metadata.get("tags", [])
+        i
+        for i, cell in enumerate(cells)
+        if ITEMS.loc[item, "tag"] in cell.metadata.get("tags", [])
     )
-    texts = [cell.source for cell in cells[last + 1 : last + 5] if cell.cell_type == "markdown"]
+    texts = [
+        cell.source
+        for cell in cells[last + 1 : last + 5]
+        if cell.cell_type == "markdown"
+    ]
     return "\n".join(texts)
 
 
 def names(text: str, item: str) -> bool:
     """Return whether a text names the item, as `Fig A3`, `Figure A3` or `Table A6`."""
     kind, number = item.split()
-    return bool(re.search(rf"{kind[:3]}\w*\.? {number}\b|{kind[:3]}\w* [\w, ]*\b{number}\b", text))
+    return bool(
+        re.search(
+            rf"{kind[:3]}\w*\.? {number}\b|{kind[:3]}\w* [\w, ]*\b{number}\b", text
+        )
+    )
 
 
 def row_of(item: str) -> str:
@@ -83,7 +95,10 @@ def row_of(item: str) -> str:
 def test_the_item_has_a_cell_with_its_tag_and_a_row_in_the_docs(item):
     assert ITEMS.loc[item, "tag"] == "paper-" + item.lower().replace(" ", "-")
     assert with_tag(notebook_of(item), ITEMS.loc[item, "tag"])
-    assert row_of(item) in (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8").splitlines()
+    assert (
+        row_of(item)
+        in (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8").splitlines()
+    )
 
 
 def test_all_33_are_listed_once_and_no_notebook_tags_another():
@@ -121,9 +136,13 @@ def test_a_printed_table_is_shown_with_what_the_paper_prints(item):
     assert [text for text in looked_for if text.casefold() not in shown] == []
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS.index if item.startswith("Figure")])
+@pytest.mark.parametrize(
+    "item", [item for item in ITEMS.index if item.startswith("Figure")]
+)
 def test_a_figure_has_the_papers_numbers_in_it_or_the_text_below_says_why_not(item):
-    sources = "\n".join(cell.source for cell in notebook_of(item).cells if cell.cell_type == "code")
+    sources = "\n".join(
+        cell.source for cell in notebook_of(item).cells if cell.cell_type == "code"
+    )
     source = ITEMS.loc[item, "source"]
     reads_it = source and (
         source in sources
@@ -143,5 +162,7 @@ def test_a_figure_has_the_papers_numbers_in_it_or_the_text_below_says_why_not(it
 def test_ours_stands_beside_it_or_the_text_below_names_it_and_says_why_not(item):
     shown = outputs_of(item)
     assert shown.strip(), "the cell is executed and shows something"
-    beside = re.search(r"\b(here|ours|published-\w+|of this collection|image/png)\b", shown)
+    beside = re.search(
+        r"\b(here|ours|published-\w+|of this collection|image/png)\b", shown
+    )
     assert beside or names(prose_after(item), item)

@@ -16,9 +16,9 @@ def test_table_1_is_in_order_of_rank_and_agrees_with_the_registry():
         and table["rewardbench_rank"].is_monotonic_increasing
         and table.index.is_unique
     )
-    registry = pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False).set_index(
-        "nickname"
-    )
+    registry = pd.read_csv(
+        ROOT / "data" / "reward_models.csv", keep_default_na=False
+    ).set_index("nickname")
     ours = registry[registry["group"] == "paper"].loc[table.index]
     for column in ("developer", "base"):
         assert list(table[column]) == list(ours[column])
@@ -52,7 +52,9 @@ def test_table_2_has_22_tokens_at_each_end_of_two_models():
 
 
 def test_tables_a1_to_a5_have_20_tokens_at_each_end_of_ten_models():
-    groups = paper_table("tables_a1_to_a5").groupby(["table", "model", "end"], sort=False)
+    groups = paper_table("tables_a1_to_a5").groupby(
+        ["table", "model", "end"], sort=False
+    )
     assert groups.size().eq(20).all() and groups.ngroups == 5 * 10 * 2
     assert all(
         rows["text"].is_unique and sorted(rows["position"]) == list(range(1, 21))
@@ -63,7 +65,11 @@ def test_tables_a1_to_a5_have_20_tokens_at_each_end_of_ten_models():
 @pytest.mark.parametrize("name", ["fig2a_tau", "figa1_spearman", "figa1_rbo"])
 def test_the_matrices_of_figures_2a_and_a1_are_whole_and_symmetric(name):
     matrix = paper_table(name).set_index("nickname").astype(float)
-    assert list(matrix.index) == list(matrix.columns) == paper_table("table_1")["nickname"].tolist()
+    assert (
+        list(matrix.index)
+        == list(matrix.columns)
+        == paper_table("table_1")["nickname"].tolist()
+    )
     assert (
         matrix.equals(matrix.T)
         and matrix.min().min() > 0

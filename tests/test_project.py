@@ -41,16 +41,21 @@ def tracked() -> list:
     names = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    return [path for name in names.split("\0") if name and (path := ROOT / name).is_file()]
+    return [
+        path for name in names.split("\0") if name and (path := ROOT / name).is_file()
+    ]
 
 
 # --- versions -------------------------------------------------------------------------------------
 
 
 def test_every_dependency_is_pinned_and_installed_as_pinned():
-    lines = [Requirement(line) for line in (ROOT / "requirements.lock").read_text().split()]
+    lines = [
+        Requirement(line) for line in (ROOT / "requirements.lock").read_text().split()
+    ]
     pinned = {
-        canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in lines
+        canonicalize_name(line.name): str(line.specifier).removeprefix("==")
+        for line in lines
     }
     wanted = sum(PYPROJECT["optional-dependencies"].values(), PYPROJECT["dependencies"])
     names = {canonicalize_name(Requirement(name).name) for name in wanted}
@@ -62,7 +67,9 @@ def test_every_dependency_is_pinned_and_installed_as_pinned():
         for name, at in pinned.items()
         if installed(name) not in (None, at)
     }
-    assert {name: pair for name, pair in differ.items() if pair[1].split("+")[0] != pair[0]} == {}
+    assert {
+        name: pair for name, pair in differ.items() if pair[1].split("+")[0] != pair[0]
+    } == {}
 
 
 def test_the_container_has_every_dependency_as_pinned():
@@ -74,9 +81,16 @@ def test_the_container_has_every_dependency_as_pinned():
         ]
         return {canonicalize_name(line.name): str(line.specifier) for line in lines}
 
-    pinned, held = versions(ROOT / "requirements.lock"), versions(ROOT / "docs" / "container.lock")
-    wanted = {canonicalize_name(Requirement(name).name) for name in PYPROJECT["dependencies"]}
-    assert {name: held.get(name) for name in wanted} == {name: pinned[name] for name in wanted}
+    pinned, held = (
+        versions(ROOT / "requirements.lock"),
+        versions(ROOT / "docs" / "container.lock"),
+    )
+    wanted = {
+        canonicalize_name(Requirement(name).name) for name in PYPROJECT["dependencies"]
+    }
+    assert {name: held.get(name) for name in wanted} == {
+        name: pinned[name] for name in wanted
+    }
 
 
 # --- floors ---------------------------------------------------------------------------------------
@@ -104,21 +118,29 @@ def test_no_import_goes_up_and_no_section_imports_another():
     # raises for a circle, and names it
     assert {name for floor in floors(imports) for name in floor} == set(FLOOR)
     pairs = [(name, other) for name, others in imports.items() for other in others]
-    assert [pair for pair in pairs if FLOOR[pair[1]] > FLOOR[pair[0]] or {*pair} <= SECTIONS] == []
+    assert [
+        pair for pair in pairs if FLOOR[pair[1]] > FLOOR[pair[0]] or {*pair} <= SECTIONS
+    ] == []
 
 
 def test_imports_inside_lib_are_relative():
     named = re.compile(r"^\s*(from|import) lib\b", re.MULTILINE)
-    assert [path.name for path in LIB.rglob("*.py") if named.search(path.read_text())] == []
+    assert [
+        path.name for path in LIB.rglob("*.py") if named.search(path.read_text())
+    ] == []
 
 
 def tokens_by_line(source: str) -> dict[int, int]:
     """Return line -> tokens of code that begin there; docstrings and comments are not counted."""
     nodes = [node for node in ast.walk(ast.parse(source)) if hasattr(node, "body")]
     documented = [
-        node.body[0] for node in nodes if isinstance(node, DOCUMENTED) and ast.get_docstring(node)
+        node.body[0]
+        for node in nodes
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node)
     ]
-    prose = {line for text in documented for line in range(text.lineno, text.end_lineno + 1)}
+    prose = {
+        line for text in documented for line in range(text.lineno, text.end_lineno + 1)
+    }
     counts: dict[int, int] = {}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         line = token.start[0]
@@ -136,18 +158,26 @@ def test_functions_and_the_library_keep_their_budget_of_tokens():
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef):
                 lines = range(node.lineno, node.end_lineno + 1)
-                large[f"{path.relative_to(LIB)} {node.name}"] = sum(counts.get(n, 0) for n in lines)
-    assert {name: tokens for name, tokens in large.items() if tokens > MOST_IN_FUNCTION} == {}
+                large[f"{path.relative_to(LIB)} {node.name}"] = sum(
+                    counts.get(n, 0) for n in lines
+                )
+    assert {
+        name: tokens for name, tokens in large.items() if tokens > MOST_IN_FUNCTION
+    } == {}
     assert total <= MOST_IN_LIBRARY
 
 
 def test_folders_say_what_they_hold():
     folders = LIB.glob("*/__init__.py")
-    assert [path for path in folders if not ast.get_docstring(ast.parse(path.read_text()))] == []
+    assert [
+        path for path in folders if not ast.get_docstring(ast.parse(path.read_text()))
+    ] == []
 
 
 def test_the_version_is_the_same_wherever_it_is_written():
-    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+    cited = re.search(
+        r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE
+    )[1]
     latest, day = re.search(
         r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
     ).groups()
@@ -187,7 +217,9 @@ def test_the_page_on_data_names_every_tracked_entry_of_data():
 
 
 def test_readme_has_at_most_700_words_beside_the_eight_statements():
-    text = re.sub(r"\]\([^)]*\)", "]", (ROOT / "README.md").read_text())  # without addresses
+    text = re.sub(
+        r"\]\([^)]*\)", "]", (ROOT / "README.md").read_text()
+    )  # without addresses
     # and without the rows that have a word
     text = re.sub(r"^\| .* \| \*\*.*\n", "", text, flags=re.MULTILINE)
     assert len([word for word in text.split() if re.search(r"\w", word)]) <= 700
@@ -209,7 +241,9 @@ def test_no_tracked_text_names_a_folder_of_somebodys_machine():
 
 def test_every_link_of_a_page_leads_to_a_file_that_is_there():
     # which holds code
-    found = [path for path in tracked() if path.suffix == ".md" and path.name != "faults.md"]
+    found = [
+        path for path in tracked() if path.suffix == ".md" and path.name != "faults.md"
+    ]
     pages = {path: path.read_text(encoding="utf-8") for path in found}
     links = {
         (path, link)
@@ -219,7 +253,9 @@ def test_every_link_of_a_page_leads_to_a_file_that_is_there():
     # the book has its own root
     inside = {(path, link) for path, link in links if not link.startswith("/")}
     assert {
-        f"{path.name}: {link}" for path, link in inside if not (path.parent / link).exists()
+        f"{path.name}: {link}"
+        for path, link in inside
+        if not (path.parent / link).exists()
     } == set()
 
 
@@ -245,7 +281,9 @@ if sys.argv[1:]:
 def test_with_opening_alone_of_apps_the_notebooks_import_all_they_need_and_one_runs(
     tmp_path,
 ):
-    shutil.copytree(LIB, tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__", "apps"))
+    shutil.copytree(
+        LIB, tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__", "apps")
+    )
     # the one name that notebooks take from apps, and what executes one
     for place in ("apps/__init__.py", "apps/owner/__init__.py"):
         (tmp_path / "lib" / place).parent.mkdir()
@@ -257,7 +295,9 @@ def test_with_opening_alone_of_apps_the_notebooks_import_all_they_need_and_one_r
     for path in (ROOT / "data").iterdir():
         if path.name != "cache":
             (tmp_path / "data" / path.name).symlink_to(path)
-    numbers = [] if not any((ROOT / "data" / "scores").glob("embedded/*.parquet")) else ["02"]
+    numbers = (
+        [] if not any((ROOT / "data" / "scores").glob("embedded/*.parquet")) else ["02"]
+    )
     (tmp_path / "alone.py").write_text(ALONE)
     ran = subprocess.run(
         [sys.executable, "alone.py", *numbers],

@@ -30,7 +30,9 @@ def chained() -> None:
 
 
 MEMORY = {
-    "torch": raised_by(lambda: torch.empty(10**15)),  # 4 bytes each: more than any machine has
+    "torch": raised_by(
+        lambda: torch.empty(10**15)
+    ),  # 4 bytes each: more than any machine has
     "behind another": raised_by(chained),
     "gpu": torch.OutOfMemoryError(""),
     "fork": OSError(errno.ENOMEM, "Cannot allocate memory"),
@@ -58,7 +60,8 @@ def told_by_main(error: BaseException, monkeypatch, capsys) -> str:
 def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys):
     line = told_by_main(MEMORY[name], monkeypatch, capsys)
     assert (
-        line.startswith("error: there is too little memory for `reproduce` (") and len(line) < 450
+        line.startswith("error: there is too little memory for `reproduce` (")
+        and len(line) < 450
     )
     assert line.endswith("run the same command again: it goes on from what is done")
     assert re.search(r"\), [\d.]+ GB are left; close other programs", line)
@@ -68,21 +71,31 @@ def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys)
 
 @pytest.fixture
 def little_space(monkeypatch) -> None:
-    monkeypatch.setattr(io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6))
+    monkeypatch.setattr(
+        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6)
+    )
 
 
 @pytest.mark.parametrize("name", DISK)
-def test_a_full_disk_is_one_line_with_what_is_left(name, little_space, monkeypatch, capsys):
+def test_a_full_disk_is_one_line_with_what_is_left(
+    name, little_space, monkeypatch, capsys
+):
     line = told_by_main(DISK[name], monkeypatch, capsys)
     what = "what `reproduce` made" if name == "unnamed" else "figures/x.png"
     assert line.startswith(f"error: the disk is full, so {what} was not written: ")
-    assert re.search(r": [\d.]+ MB are left; free some space and run the same command again$", line)
+    assert re.search(
+        r": [\d.]+ MB are left; free some space and run the same command again$", line
+    )
 
 
 def test_a_disk_with_room_is_not_called_full(monkeypatch, capsys):
-    monkeypatch.setattr(io.shutil, "disk_usage", lambda place: SimpleNamespace(free=76e9))
+    monkeypatch.setattr(
+        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=76e9)
+    )
     line = told_by_main(DISK["named"], monkeypatch, capsys)
-    assert line.startswith("error: figures/x.png was not written: the system gives no more space")
+    assert line.startswith(
+        "error: figures/x.png was not written: the system gives no more space"
+    )
     assert "76 GB are free" in line and "quota" in line and "is full" not in line
 
 

@@ -41,7 +41,11 @@ def measure(how: str) -> dict:
     )
     own = {name: value for name, value in os.environ.items() if name not in without}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, how], cwd=ROOT, env=own, capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM, how],
+        cwd=ROOT,
+        env=own,
+        capture_output=True,
+        text=True,
     )
     return json.loads(done.stdout)
 

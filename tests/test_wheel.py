@@ -32,16 +32,23 @@ SHOWN = re.search(r"```python\n(import reward_model_values.*?)```", README, re.D
 TRAINING = Path(__file__).with_name("wheel_training.py")
 
 
-def required(lines: list[str], extras: frozenset[str], found: dict[str, frozenset[str]]) -> None:
+def required(
+    lines: list[str], extras: frozenset[str], found: dict[str, frozenset[str]]
+) -> None:
     """Add to `found` the packages that these requirements ask for with these extras, and what
     those ask for.
     """
     for line in lines:
         requirement = Requirement(line)
         asked = {"extra": ""}, *({"extra": extra} for extra in extras)
-        if requirement.marker and not any(requirement.marker.evaluate(each) for each in asked):
+        if requirement.marker and not any(
+            requirement.marker.evaluate(each) for each in asked
+        ):
             continue
-        other, wanted = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        other, wanted = (
+            canonicalize_name(requirement.name),
+            frozenset(requirement.extras),
+        )
         if not wanted <= found.get(other, frozenset()) or other not in found:
             found[other] = found.get(other, frozenset()) | wanted
             required(requirements_of(other), found[other], found)
@@ -74,7 +81,16 @@ def link(name: str, site: Path) -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        str(folder),
+    ]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     [built] = folder.glob("*.whl")
     return built
@@ -117,7 +133,9 @@ def environment(folder: Path, wheel: Path, *extras: str):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("model") / "tiny", "linear_llama")
+    return tiny.make_checkpoint(
+        tmp_path_factory.mktemp("model") / "tiny", "linear_llama"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +152,9 @@ def test_the_readmes_lines_score_as_here(light, folder):
     run, _ = light
     assert SHOWN
     program = (
-        SHOWN[1].replace("path/or/hub-id", str(folder)).replace("rmv.score(", "_ = rmv.score(")
+        SHOWN[1]
+        .replace("path/or/hub-id", str(folder))
+        .replace("rmv.score(", "_ = rmv.score(")
     )
     said = run("-c", f"{program}\nprint(*_['reward'])")
     here = engine.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
@@ -146,7 +166,14 @@ def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_
 ):
     run, elsewhere = light
     said = run(
-        "-m", "reward_model_values.run", "score", folder, "--prompts", "greatest", "--tokens", 50
+        "-m",
+        "reward_model_values.run",
+        "score",
+        folder,
+        "--prompts",
+        "greatest",
+        "--tokens",
+        50,
     )
     assert "data/scores/mine-sample-50/tiny.parquet" in said
     assert (elsewhere / "data/scores/mine-sample-50/tiny.parquet").is_file()
@@ -171,10 +198,15 @@ def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_
     )
 
 
-def test_with_the_extra_a_model_gets_its_card_and_a_training_its_comparison(with_cards, folder):
+def test_with_the_extra_a_model_gets_its_card_and_a_training_its_comparison(
+    with_cards, folder
+):
     run, elsewhere = with_cards
     said = run("-m", "reward_model_values.run", "card", folder)
-    assert "What tiny values" in said and (elsewhere / "figures/mine/card-tiny.html").is_file()
+    assert (
+        "What tiny values" in said
+        and (elsewhere / "figures/mine/card-tiny.html").is_file()
+    )
     steps = json.loads(run(TRAINING, folder).splitlines()[-1])
     assert steps == [0, 3]
     assert len(list((elsewhere / "data/scores/run").glob("run-step-*.parquet"))) == 2
@@ -199,7 +231,9 @@ def test_installed_with_e_every_module_is_the_projects_own_file(tmp_path):
 
 def test_the_readmes_table_shows_replies_and_rewards_at_the_width_of_a_terminal(folder):
     printed = str(lib.score(lib.load(folder), PROMPT, ["love", "freedom"]))
-    assert max(map(len, printed.splitlines())) <= 80 and printed.splitlines()[0].split()[:2] == [
+    assert max(map(len, printed.splitlines())) <= 80 and printed.splitlines()[
+        0
+    ].split()[:2] == [
         "reply",
         "reward",
     ]

@@ -29,7 +29,9 @@ def name_of(item: pytest.Item) -> str:
 
 def listed() -> set[str]:
     """Return the names of the slow tests."""
-    return set(SLOW.read_text(encoding="utf-8").splitlines()) if SLOW.is_file() else set()
+    return (
+        set(SLOW.read_text(encoding="utf-8").splitlines()) if SLOW.is_file() else set()
+    )
 
 
 def now() -> float:
@@ -49,7 +51,9 @@ class Times:
         result = yield
         own = now() - start - (sum(self.fixtures.values()) - shared)
         self.tests[name_of(item)] = max(self.tests[name_of(item)], own)
-        self.users[name_of(item)] = [(fixture, item.path) for fixture in item.fixturenames]
+        self.users[name_of(item)] = [
+            (fixture, item.path) for fixture in item.fixturenames
+        ]
         return result
 
     @pytest.hookimpl(wrapper=True)

@@ -54,7 +54,15 @@ LLAMA_CONTROL = [
     "<|eom_id|>",
     "<|eot_id|>",
 ]
-GEMMA_CONTROL = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<start_of_turn>", "<end_of_turn>"]
+GEMMA_CONTROL = [
+    "<pad>",
+    "<eos>",
+    "<bos>",
+    "<unk>",
+    "<mask>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+]
 QWEN_CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>"]
 DEBERTA_CONTROL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 
@@ -99,9 +107,7 @@ _LLAMA3_TURNS = (
     "add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif "
     "%}"
 )
-_FIXED_DAY = (
-    "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
-)
+_FIXED_DAY = "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
 _TODAY = (
     "{%- if date_string is not defined %}{%- if strftime_now is defined %}"
     "{%- set date_string = strftime_now('%d %b %Y') %}{%- else %}"
@@ -176,7 +182,9 @@ TWO_LAYERS = {
 }
 
 
-def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> Tokenizer:
+def _with_entries(
+    tokenizer: Tokenizer, entries: list[str], **model_fields
+) -> Tokenizer:
     """The same tokenizer with further ordinary vocabulary entries, which no merge produces."""
     state = json.loads(tokenizer.to_str())
     vocabulary = state["model"]["vocab"]
@@ -191,7 +199,11 @@ def _bytes_as_letters(text: str) -> str:
 
 
 def _byte_level(
-    odd: list[str], control: list[str], extra: list[str], merges: int, ignore_merges: bool
+    odd: list[str],
+    control: list[str],
+    extra: list[str],
+    merges: int,
+    ignore_merges: bool,
 ) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -214,7 +226,9 @@ def _byte_level(
 
 
 def _llama_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
-    tokenizer = _byte_level(LLAMA_ODD, LLAMA_CONTROL, extra, merges=180, ignore_merges=True)
+    tokenizer = _byte_level(
+        LLAMA_ODD, LLAMA_CONTROL, extra, merges=180, ignore_merges=True
+    )
     bos = "<|begin_of_text|>"
     template = processors.TemplateProcessing(
         single=f"{bos} $A",
@@ -228,11 +242,16 @@ def _llama_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
 
 
 def _qwen_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
-    tokenizer = _byte_level(QWEN_ODD, QWEN_CONTROL, extra, merges=150, ignore_merges=False)
+    tokenizer = _byte_level(
+        QWEN_ODD, QWEN_CONTROL, extra, merges=150, ignore_merges=False
+    )
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     tokenizer.add_tokens(
-        [AddedToken(text, special=False, normalized=False) for text in ("<think>", "</think>")]
+        [
+            AddedToken(text, special=False, normalized=False)
+            for text in ("<think>", "</think>")
+        ]
     )
     return tokenizer, {"eos_token": "<|im_end|>"}
 
@@ -259,9 +278,15 @@ def _gemma_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
         *extra,
     ]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
-    merges = [tuple(pair) for pair in learned["merges"]] + [("\n", "\n"), ("▁", "▁"), ("▁▁", "▁")]
+    merges = [tuple(pair) for pair in learned["merges"]] + [
+        ("\n", "\n"),
+        ("▁", "▁"),
+        ("▁▁", "▁"),
+    ]
     tokenizer = Tokenizer(
-        models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+        models.BPE(
+            vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True
+        )
     )
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.decoder = decoders.Sequence(
@@ -280,7 +305,9 @@ def _gemma_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
 
 def _deberta_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
     words = dict.fromkeys(
-        word for line in SENTENCES for word in line.replace(",", "").replace("?", "").split()
+        word
+        for line in SENTENCES
+        for word in line.replace(",", "").replace("?", "").split()
     )
     letters = dict.fromkeys("".join(SENTENCES[:7]).replace(" ", ""))
     pieces = [
@@ -299,21 +326,32 @@ def _deberta_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
         for piece in dict.fromkeys(pieces)
     ]
     tokenizer = Tokenizer(
-        models.Unigram(scores, unk_id=DEBERTA_CONTROL.index("[UNK]"), byte_fallback=False)
+        models.Unigram(
+            scores, unk_id=DEBERTA_CONTROL.index("[UNK]"), byte_fallback=False
+        )
     )
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
+        replacement="▁", prepend_scheme="always"
+    )
     tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
     tokenizer.add_special_tokens(
         [AddedToken(text, special=True, normalized=False) for text in DEBERTA_CONTROL]
     )
     control = [(text, tokenizer.token_to_id(text)) for text in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=control
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=control,
     )
-    names = {"bos_token": "[CLS]", "eos_token": "[SEP]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    names = {
+        "bos_token": "[CLS]",
+        "eos_token": "[SEP]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+    }
     names |= {"unk_token": "[UNK]", "mask_token": "[MASK]"}
     return tokenizer, names | {
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]
@@ -370,7 +408,18 @@ def awkward_ids(tokenizer) -> dict[str, int]:
         "<think>",
         "</think>",
     ]
-    wanted += ["love", "Love", "Ġlove", "ĠLove", "▁love", "▁Love", "▁", "\n", "<0xE2>", "<0x0A>"]
+    wanted += [
+        "love",
+        "Love",
+        "Ġlove",
+        "ĠLove",
+        "▁love",
+        "▁Love",
+        "▁",
+        "\n",
+        "<0xE2>",
+        "<0x0A>",
+    ]
     wanted += ["Ġ", "Ċ", "ĊĊ", "Ã", "â", "ð", "ÿ"]
     wanted += [
         *GEMMA_ODD,
@@ -378,7 +427,11 @@ def awkward_ids(tokenizer) -> dict[str, int]:
         "x[SEP]",
     ]
     vocabulary = tokenizer.get_vocab()
-    return {token: vocabulary[token] for token in dict.fromkeys(wanted) if token in vocabulary}
+    return {
+        token: vocabulary[token]
+        for token in dict.fromkeys(wanted)
+        if token in vocabulary
+    }
 
 
 # --- configurations -------------------------------------------------------------------------------
@@ -496,9 +549,15 @@ KINDS = {
     "linear_llama": (
         "llama",
         "llama32",
-        _LLAMA_SCALED | _class("LlamaForSequenceClassification") | {"tie_word_embeddings": True},
+        _LLAMA_SCALED
+        | _class("LlamaForSequenceClassification")
+        | {"tie_word_embeddings": True},
     ),
-    "linear_gemma2": ("gemma", "gemma", _GEMMA | _class("Gemma2ForSequenceClassification")),
+    "linear_gemma2": (
+        "gemma",
+        "gemma",
+        _GEMMA | _class("Gemma2ForSequenceClassification"),
+    ),
     "linear_qwen3": (
         "qwen",
         "qwen3",
@@ -507,7 +566,10 @@ KINDS = {
     "armorm": (
         "llama",
         "llama3",
-        _LLAMA | _GATED | _remote("LlamaForRewardModelWithGating") | {"gating_temperature": 10},
+        _LLAMA
+        | _GATED
+        | _remote("LlamaForRewardModelWithGating")
+        | {"gating_temperature": 10},
     ),
     "qrm_llama": (
         "llama",
@@ -532,25 +594,45 @@ KINDS = {
     "urm": (
         "llama",
         "llama31",
-        _LLAMA_SCALED | _TEN_LABELS | _remote("LlamaForSequenceClassificationWithNormal_Weights"),
+        _LLAMA_SCALED
+        | _TEN_LABELS
+        | _remote("LlamaForSequenceClassificationWithNormal_Weights"),
     ),
-    "deberta": ("deberta", None, _DEBERTA | _class("DebertaV2ForSequenceClassification")),
+    "deberta": (
+        "deberta",
+        None,
+        _DEBERTA | _class("DebertaV2ForSequenceClassification"),
+    ),
 }
-PENALTY_ROW = 4  # verbosity: in the real reward_transform_matrix each objective pays for it
+PENALTY_ROW = (
+    4  # verbosity: in the real reward_transform_matrix each objective pays for it
+)
 
 # --- weights --------------------------------------------------------------------------------------
 
 
-def _normal(generator: torch.Generator, *shape: int, scale: float = 1.0) -> torch.Tensor:
+def _normal(
+    generator: torch.Generator, *shape: int, scale: float = 1.0
+) -> torch.Tensor:
     return torch.randn(*shape, generator=generator) * scale
 
 
 def _linear(
-    generator, name: str, rows: int, columns: int, *, bias: bool = True, scale: float = 1.0
+    generator,
+    name: str,
+    rows: int,
+    columns: int,
+    *,
+    bias: bool = True,
+    scale: float = 1.0,
 ) -> dict:
     """Weights of one layer whose output has about `scale` times the spread of its input."""
-    tensors = {f"{name}.weight": _normal(generator, rows, columns, scale=scale / columns**0.5)}
-    return tensors | ({f"{name}.bias": _normal(generator, rows, scale=0.3 * scale)} if bias else {})
+    tensors = {
+        f"{name}.weight": _normal(generator, rows, columns, scale=scale / columns**0.5)
+    }
+    return tensors | (
+        {f"{name}.bias": _normal(generator, rows, scale=0.3 * scale)} if bias else {}
+    )
 
 
 def _batch_norm(generator: torch.Generator, name: str, width: int) -> dict:
@@ -574,22 +656,38 @@ def _transform_matrix(generator: torch.Generator, objectives: int) -> torch.Tens
 
 
 def _gate_tensors(
-    generator: torch.Generator, config: dict, linear: list[int], norms: list[int], last: int
+    generator: torch.Generator,
+    config: dict,
+    linear: list[int],
+    norms: list[int],
+    last: int,
 ) -> dict:
     """The gate's layers at their indices in the real module list; linear layers before a batch
     norm have no bias.
     """
-    hidden, temperature = config["gating_hidden_dim"], float(config.get("gating_temperature", 1))
+    hidden, temperature = (
+        config["gating_hidden_dim"],
+        float(config.get("gating_temperature", 1)),
+    )
     tensors, width = {}, config["hidden_size"]
     for index in linear:
         tensors |= _linear(
-            generator, f"gating.layers.{index}", hidden, width, bias=not norms, scale=1.5
+            generator,
+            f"gating.layers.{index}",
+            hidden,
+            width,
+            bias=not norms,
+            scale=1.5,
         )
         width = hidden
     for index in norms:
         tensors |= _batch_norm(generator, f"gating.layers.{index}", hidden)
     tensors |= _linear(
-        generator, f"gating.layers.{last}", config["num_objectives"], hidden, scale=temperature
+        generator,
+        f"gating.layers.{last}",
+        config["num_objectives"],
+        hidden,
+        scale=temperature,
     )
     return tensors | {"gating.logit_scale": torch.tensor([1.37])}
 
@@ -602,18 +700,28 @@ def head_tensors(kind: str, config: dict, seed: int = 0) -> dict[str, torch.Tens
         tensors = _linear(generator, "pooler.dense", hidden, hidden)
         return tensors | _linear(generator, "classifier", 1, hidden, scale=3.0)
     if kind == "armorm":
-        tensors = _linear(generator, "regression_layer", objectives, hidden, bias=False, scale=8.0)
+        tensors = _linear(
+            generator, "regression_layer", objectives, hidden, bias=False, scale=8.0
+        )
         tensors |= _gate_tensors(generator, config, linear=[0, 1, 2], norms=[], last=3)
-        return tensors | {"reward_transform_matrix": _transform_matrix(generator, objectives)}
+        return tensors | {
+            "reward_transform_matrix": _transform_matrix(generator, objectives)
+        }
     if kind in ("qrm_llama", "qrm_gemma"):
         rows = objectives * config["num_quantiles"]
-        tensors = _linear(generator, "regression_layer", rows, hidden, bias=False, scale=16.0)
+        tensors = _linear(
+            generator, "regression_layer", rows, hidden, bias=False, scale=16.0
+        )
         if kind == "qrm_gemma":
             return tensors | _gate_tensors(
                 generator, config, linear=[0, 4, 8], norms=[2, 6, 10], last=11
             )
-        tensors |= _gate_tensors(generator, config, linear=[0, 3, 6], norms=[2, 5, 8], last=9)
-        return tensors | {"reward_transform_matrix": _transform_matrix(generator, objectives)}
+        tensors |= _gate_tensors(
+            generator, config, linear=[0, 3, 6], norms=[2, 5, 8], last=9
+        )
+        return tensors | {
+            "reward_transform_matrix": _transform_matrix(generator, objectives)
+        }
     if kind == "urm":
         tensors = _linear(generator, "score", 10, hidden, bias=False, scale=2.0)
         tensors |= _linear(generator, "weights.fc.0", hidden, hidden)
@@ -650,7 +758,9 @@ raise RuntimeError("remote code was executed")
 """
 
 
-def write_weights(folder: Path, tensors: dict[str, torch.Tensor], shards: int = 1) -> None:
+def write_weights(
+    folder: Path, tensors: dict[str, torch.Tensor], shards: int = 1
+) -> None:
     """model.safetensors, or `shards` files and their index, as `save_pretrained` names them."""
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     if shards == 1:
@@ -697,10 +807,15 @@ def make_checkpoint(
     family, own_template, config = KINDS[kind]
     template = own_template if template == "own" else template
     tokenizer = make_tokenizer(
-        family, template=template, pad="own" if pad == "mismatch" else pad, vocabulary=vocabulary
+        family,
+        template=template,
+        pad="own" if pad == "mismatch" else pad,
+        vocabulary=vocabulary,
     )
     tokenizer.save_pretrained(folder)
-    spare = 11 if family == "qwen" else 0  # the real Qwen3 has more embedding rows than ids
+    spare = (
+        11 if family == "qwen" else 0
+    )  # the real Qwen3 has more embedding rows than ids
     pad_id = (
         tokenizer.convert_tokens_to_ids(_TEXT_END[family])
         if pad == "mismatch"
@@ -718,7 +833,9 @@ def make_checkpoint(
     # transformers writes into the dicts that it is given
     config = copy.deepcopy(config) | token_ids | overrides
     config = {
-        name: value for name, value in config.items() if value is not None or name not in overrides
+        name: value
+        for name, value in config.items()
+        if value is not None or name not in overrides
     }
     if overrides.get("attn_logit_softcapping", 0) is None:
         config["attn_logit_softcapping"] = None
@@ -729,11 +846,16 @@ def make_checkpoint(
     prefix = "deberta." if kind == "deberta" else "model."
     generator = torch.Generator().manual_seed(seed)
     backbone = _backbone_tensors(_loadable(config), generator)
-    tensors = {prefix + name: tensor.to(getattr(torch, dtype)) for name, tensor in backbone.items()}
+    tensors = {
+        prefix + name: tensor.to(getattr(torch, dtype))
+        for name, tensor in backbone.items()
+    }
     head_dtype = head_dtype or ("float32" if "gating_hidden_dim" in config else dtype)
     for name, tensor in head_tensors(kind, config, seed).items():
         tensors[name] = (
-            tensor.to(getattr(torch, head_dtype)) if tensor.is_floating_point() else tensor
+            tensor.to(getattr(torch, head_dtype))
+            if tensor.is_floating_point()
+            else tensor
         )
     write_weights(folder, tensors, shards)
     return folder
@@ -743,7 +865,9 @@ def _loadable(config: dict):
     """The transformers config of a config.json, without remote code and in fp32."""
     other = ("auto_map", "model_type", "attn_implementation")
     fields = {name: value for name, value in config.items() if name not in other}
-    return AutoConfig.for_model(config["model_type"], **(fields | {"torch_dtype": "float32"}))
+    return AutoConfig.for_model(
+        config["model_type"], **(fields | {"torch_dtype": "float32"})
+    )
 
 
 # --- how families ---------------------------------------------------------------------------------
@@ -787,7 +911,8 @@ def _prefixed(*layers: str, prefix: str = "") -> Callable:
     def store(tensors: dict, config: dict) -> tuple[dict, dict]:
         inner = "".join(f"{word}." for word in layers)
         return {
-            prefix + re.sub(r"(?<=layers\.\d\.)", inner, key): t for key, t in tensors.items()
+            prefix + re.sub(r"(?<=layers\.\d\.)", inner, key): t
+            for key, t in tensors.items()
         }, config
 
     return store
@@ -800,7 +925,10 @@ def _starling(tensors: dict, config: dict) -> tuple[dict, dict]:
         for key, t in tensors.items()
         if key.startswith("model.")
     }
-    whole = {key if key.startswith("v_head") else f"model.{key}": t for key, t in tensors.items()}
+    whole = {
+        key if key.startswith("v_head") else f"model.{key}": t
+        for key, t in tensors.items()
+    }
     return whole | {key: tensor.clone() for key, tensor in backbone.items()}, config
 
 
@@ -858,9 +986,14 @@ FAMILIES = {
     "no architecture": Stored(
         None, {"score.weight": (1, None)}, lambda t, h: t["score.weight"] @ h
     ),
-    "INF-ORM": Stored("INFORMForSequenceClassification", _SCORE_MLP, _mlp("score.0", "score.2")),
+    "INF-ORM": Stored(
+        "INFORMForSequenceClassification", _SCORE_MLP, _mlp("score.0", "score.2")
+    ),
     "Qwen2.5-Math-RM, WorldPM": Stored(
-        "Qwen2ForRewardModel", _SCORE_MLP, _mlp("score.0", "score.2"), kind="linear_qwen3"
+        "Qwen2ForRewardModel",
+        _SCORE_MLP,
+        _mlp("score.0", "score.2"),
+        kind="linear_qwen3",
     ),
     "Athene": Stored(
         "AtheneForSequenceClassification",
@@ -908,7 +1041,11 @@ FAMILIES = {
     ),
     "beaver": Stored(
         "LlamaForScore",
-        {"score_head.weight": (1, None), "score_head.bias": (1,), "normalizer.var": (1,)},
+        {
+            "score_head.weight": (1, None),
+            "score_head.bias": (1,),
+            "normalizer.var": (1,),
+        },
         lambda t, h: (t["score_head.weight"] @ h + t["score_head.bias"] - 0.5) / 2.0,
         {"do_normalize": True, "mean": [0.5], "var": [4.0], "score_type": "reward"},
     ),
@@ -957,9 +1094,14 @@ def make_family(folder: Path, name: str, plain: Path | None = None) -> Path:
         **stored.fields,
     )
     tensors = load_file(folder / "model.safetensors")
-    generator, width = torch.Generator().manual_seed(5), tensors.pop("score.weight").shape[1]
+    generator, width = (
+        torch.Generator().manual_seed(5),
+        tensors.pop("score.weight").shape[1],
+    )
     tensors["lm_head.weight"] = torch.ones(3, width)
-    shapes = {key: [size or width for size in shape] for key, shape in stored.shapes.items()}
+    shapes = {
+        key: [size or width for size in shape] for key, shape in stored.shapes.items()
+    }
     head = {key: _normal(generator, *shape, scale=0.3) for key, shape in shapes.items()}
     if stored.file == "model.safetensors":
         tensors |= head

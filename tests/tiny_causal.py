@@ -41,8 +41,12 @@ def make_causal(
     attention = "eager" if kind == "gemma2" else "sdpa"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        settings = AutoConfig.for_model(config["model_type"], initializer_range=0.5, **fields)
-        model = AutoModelForCausalLM.from_config(settings, attn_implementation=attention).float()
+        settings = AutoConfig.for_model(
+            config["model_type"], initializer_range=0.5, **fields
+        )
+        model = AutoModelForCausalLM.from_config(
+            settings, attn_implementation=attention
+        ).float()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -20,8 +20,12 @@ class RewardTrainer(Trainer):
     batch.
     """
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        read = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):
+        read = model(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+        )
         rewards = read.logits[:, 0]
         return -torch.nn.functional.logsigmoid(rewards[::2] - rewards[1::2]).mean()
 
@@ -29,9 +33,16 @@ class RewardTrainer(Trainer):
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1])
 texts = ["I love hope.", "I hate war.", "peace", "pain"] * 4
-ids = [tokenizer(text, padding="max_length", max_length=12, truncation=True) for text in texts]
+ids = [
+    tokenizer(text, padding="max_length", max_length=12, truncation=True)
+    for text in texts
+]
 data = [
-    {"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": 0}
+    {
+        "input_ids": row["input_ids"],
+        "attention_mask": row["attention_mask"],
+        "labels": 0,
+    }
     for row in ids
 ]
 arguments = TrainingArguments(
@@ -43,7 +54,17 @@ arguments = TrainingArguments(
     use_cpu=True,
     disable_tqdm=True,
 )
-trainer = RewardTrainer(model, arguments, train_dataset=data, processing_class=tokenizer)
+trainer = RewardTrainer(
+    model, arguments, train_dataset=data, processing_class=tokenizer
+)
 trainer.add_callback(rmv.ValueCardCallback(trainer, every=3))
 trainer.train()
-print(json.dumps([row["step"] for row in trainer.state.log_history if "value_card/framing" in row]))
+print(
+    json.dumps(
+        [
+            row["step"]
+            for row in trainer.state.log_history
+            if "value_card/framing" in row
+        ]
+    )
+)

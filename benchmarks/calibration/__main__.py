@@ -13,12 +13,18 @@ from lib import InputError
 
 def run(models: int, folder: Path, publish: bool) -> None:
     """Calibrate on every core; make it the committed report if asked to."""
-    given = {"models": models, "folder": folder.resolve(), "processes": os.cpu_count() or 1}
+    given = {
+        "models": models,
+        "folder": folder.resolve(),
+        "processes": os.cpu_count() or 1,
+    }
     made = report.calibrate(**given)
     print(f"The tables of {made.n_models} models are in {folder / 'report'}.")
     if publish:
         report.publish(made)
-        print(f"The report that notebooks read is in {report.TABLES}, its page is {report.PAGE}.")
+        print(
+            f"The report that notebooks read is in {report.TABLES}, its page is {report.PAGE}."
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,10 +32,16 @@ def main(arguments: list[str] | None = None) -> int:
         "python -m benchmarks.calibration", description=__doc__.splitlines()[0]
     )
     parser.add_argument(
-        "--models", type=int, default=plan.MODELS, help=f"of the plan (default: all {plan.MODELS})"
+        "--models",
+        type=int,
+        default=plan.MODELS,
+        help=f"of the plan (default: all {plan.MODELS})",
     )
     parser.add_argument(
-        "--folder", type=Path, default=measuring.FOLDER, help="where rewards and report go"
+        "--folder",
+        type=Path,
+        default=measuring.FOLDER,
+        help="where rewards and report go",
     )
     parser.add_argument(
         "--method",
@@ -37,7 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="write method.csv and the page again from the committed estimates",
     )
     parser.add_argument(
-        "--publish", action="store_true", help="make it the report that the notebooks read"
+        "--publish",
+        action="store_true",
+        help="make it the report that the notebooks read",
     )
     try:
         given = vars(parser.parse_args(arguments))

@@ -10,9 +10,17 @@ from benchmarks.calibration.method import BAND
 from lib.show.figures import DENSE_TITLE, GREY, HUES, Chart, new_chart, styled
 
 BY_NAME = {estimator.name: estimator for estimator in ESTIMATORS}
-BASES = {"gem": ("Gemma-2-like", HUES["gemma"][1]), "lla": ("Llama-like", HUES["llama"][1])}
+BASES = {
+    "gem": ("Gemma-2-like", HUES["gemma"][1]),
+    "lla": ("Llama-like", HUES["llama"][1]),
+}
 # one of each kind
-MAIN = ("gap VADER greatest", "framing VADER", "frequency sentiment", "identity frequency")
+MAIN = (
+    "gap VADER greatest",
+    "framing VADER",
+    "frequency sentiment",
+    "identity frequency",
+)
 
 
 @styled
@@ -28,7 +36,9 @@ def draw_null_bands(estimates: pd.DataFrame) -> Chart:
     )
     figure = new_chart(4.3 * len(MAIN), 5.4, title, DENSE_TITLE)
     for panel, name in zip(figure.subplots(1, len(MAIN)), MAIN, strict=True):
-        rows = estimates[(estimates["estimator"] == name) & (estimates["control"] == "")]
+        rows = estimates[
+            (estimates["estimator"] == name) & (estimates["control"] == "")
+        ]
         low, high = rows.loc[rows["level"] == 0, "estimate"].quantile(BAND)
         panel.axhspan(
             low,
@@ -49,16 +59,31 @@ def draw_null_bands(estimates: pd.DataFrame) -> Chart:
                 label=label,
             )
         ends = np.array([rows["planted"].min(), rows["planted"].max()])
-        panel.plot(ends, ends, color=GREY, linestyle="--", linewidth=1, label="recovered = planted")
+        panel.plot(
+            ends,
+            ends,
+            color=GREY,
+            linestyle="--",
+            linewidth=1,
+            label="recovered = planted",
+        )
         top = max(rows["estimate"].max(), ends[1])
         for level, some in rows[rows["level"] != 0].groupby("level"):
             beyond = some["estimate"] > high if level > 0 else some["estimate"] < low
             panel.text(
-                some["planted"].mean(), top * 1.08, f"{beyond.mean():.0%}", ha="center", va="bottom"
+                some["planted"].mean(),
+                top * 1.08,
+                f"{beyond.mean():.0%}",
+                ha="center",
+                va="bottom",
             )
         panel.set_ylim(top=top + 0.18 * (top - rows["estimate"].min()))
         of = BY_NAME[name]
         says = "\n".join(textwrap.wrap(of.says, 32, break_on_hyphens=False))
-        panel.set(title=says, xlabel=f"planted, {of.unit}", ylabel=f"recovered, {of.unit}")
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        panel.set(
+            title=says, xlabel=f"planted, {of.unit}", ylabel=f"recovered, {of.unit}"
+        )
+    figure.legend(
+        *panel.get_legend_handles_labels(), loc="outside lower center", ncols=4
+    )
     return figure

@@ -51,7 +51,9 @@ def estimate(estimator: Estimator, words: pd.DataFrame, rewards: np.ndarray) -> 
     of PROMPTS.
     """
     read = estimator.reads(words)
-    chosen = rewards[read][:, [PROMPTS.index(prompt) for prompt in estimator.prompts]].astype(float)
+    chosen = rewards[read][
+        :, [PROMPTS.index(prompt) for prompt in estimator.prompts]
+    ].astype(float)
     # over the words that it reads, as the notebooks do
     unit = chosen[_in_unit(estimator, words)[read]].std(axis=0)
     standard = (chosen - chosen.mean(axis=0)) / unit
@@ -63,7 +65,9 @@ def _in_unit(estimator: Estimator, words: pd.DataFrame) -> np.ndarray:
     return read if estimator.in_sds_of is None else read & estimator.in_sds_of(words)
 
 
-def utilities(words: pd.DataFrame, profiles: Sequence[Profile]) -> dict[int, np.ndarray]:
+def utilities(
+    words: pd.DataFrame, profiles: Sequence[Profile]
+) -> dict[int, np.ndarray]:
     """Return the planted utility of the words, with the raters' taste: polarity of the prompt ->
     (words, models).
     """
@@ -74,12 +78,20 @@ def utilities(words: pd.DataFrame, profiles: Sequence[Profile]) -> dict[int, np.
 
 
 def planted(
-    estimator: Estimator, words: pd.DataFrame, profiles: Sequence[Profile], utility: dict
+    estimator: Estimator,
+    words: pd.DataFrame,
+    profiles: Sequence[Profile],
+    utility: dict,
 ) -> np.ndarray:
     """Return what was planted, (models,), in the estimator's unit. utility: as from `utilities`."""
-    sds = utility[polarity(estimator.prompts[0])][_in_unit(estimator, words)].std(axis=0)
+    sds = utility[polarity(estimator.prompts[0])][_in_unit(estimator, words)].std(
+        axis=0
+    )
     return np.array(
-        [estimator.planted(profile, sd) for profile, sd in zip(profiles, sds, strict=True)]
+        [
+            estimator.planted(profile, sd)
+            for profile, sd in zip(profiles, sds, strict=True)
+        ]
     )
 
 
@@ -87,7 +99,11 @@ def planted(
 
 
 def _held(words: pd.DataFrame, controls: Sequence[str]) -> np.ndarray | None:
-    return np.column_stack([CONTROLS[name](words) for name in controls]) if controls else None
+    return (
+        np.column_stack([CONTROLS[name](words) for name in controls])
+        if controls
+        else None
+    )
 
 
 def by_sign(lexicon: str, statistic: effects.Statistic) -> Callable[..., Found]:
@@ -124,7 +140,8 @@ def framing_interaction(lexicon: str) -> Callable[..., Found]:
 
     def finds(words: pd.DataFrame, good: np.ndarray, bad: np.ndarray) -> Found:
         ratios = [
-            effects.log_spread_ratio(words[lexicon].to_numpy(), rewards) for rewards in (good, bad)
+            effects.log_spread_ratio(words[lexicon].to_numpy(), rewards)
+            for rewards in (good, bad)
         ]
         (of_good, moved_good), (of_bad, moved_bad) = ratios
         return of_good - of_bad, moved_good - moved_bad
@@ -140,7 +157,9 @@ def frequency_slope(*controls: str) -> Callable[..., Found]:
     def finds(words: pd.DataFrame, rewards: np.ndarray) -> Found:
         held = _held(words, controls)
         zipf = words["zipf"].to_numpy()
-        return crossed.slope(zipf, rewards, held), crossed.slope_influence(zipf, rewards, held)
+        return crossed.slope(zipf, rewards, held), crossed.slope_influence(
+            zipf, rewards, held
+        )
 
     return finds
 
@@ -153,7 +172,9 @@ def identity_gap(*controls: str) -> Callable[..., Found]:
     def finds(words: pd.DataFrame, rewards: np.ndarray) -> Found:
         held = _held(words, controls)
         named = (words["kind"] == "identity").to_numpy(dtype=float)
-        return crossed.slope(named, rewards, held), crossed.slope_influence(named, rewards, held)
+        return crossed.slope(named, rewards, held), crossed.slope_influence(
+            named, rewards, held
+        )
 
     return finds
 
@@ -277,7 +298,10 @@ def _of_kinds() -> Iterator[Estimator]:
         )
     groups = {
         "raw": ((), "groups of people minus other words"),
-        "frequency": (("zipf",), "groups of people minus other words, frequency held constant"),
+        "frequency": (
+            ("zipf",),
+            "groups of people minus other words, frequency held constant",
+        ),
     }
     for name, (controls, says) in groups.items():
         yield Estimator(

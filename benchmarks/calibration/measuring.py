@@ -37,14 +37,18 @@ def words() -> pd.DataFrame:
     (NaN: none); held_out. A model's whole vocabulary has twice as many entries, of which no
     estimator reads the other half.
     """
-    of_base = [set(reading.vocabulary_words(bases.load_base(base)[0])) for base in VERSIONS]
+    of_base = [
+        set(reading.vocabulary_words(bases.load_base(base)[0])) for base in VERSIONS
+    ]
     values = planting.word_values(
         sorted(word for word in set.intersection(*of_base) if not is_nonword(word))
     )
     rated = values["word"].isin(planting.sentiment().index)
     afinn = lexicons.load("afinn").corrected.set_index("word")["sentiment"]
     held_out = values["word"].map(planting.is_held_out)
-    return values.assign(rated=rated, afinn=values["word"].map(afinn), held_out=held_out)
+    return values.assign(
+        rated=rated, afinn=values["word"].map(afinn), held_out=held_out
+    )
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,10 @@ def measure(
     with lock(folder / "models"):
         missing = [job for job in jobs if _read(job) is None]
         with tqdm(
-            total=len(jobs), initial=len(jobs) - len(missing), unit=" models", disable=not progress
+            total=len(jobs),
+            initial=len(jobs) - len(missing),
+            unit=" models",
+            disable=not progress,
         ) as bar:
             for _ in each(_measure, missing, processes):
                 bar.update()
@@ -114,9 +121,16 @@ def train_and_score(planned: Planned, steps: int) -> tuple[np.ndarray, dict]:
     """
     trained = small_models.train(planned.profile, seed=planned.seed, steps=steps)
     texts, prompts = words()["word"].tolist(), read_prompts(None)
-    rewards = [engine.score_replies(trained.model, prompts[prompt], texts) for prompt in PROMPTS]
-    made_from = small_models.fingerprint(planned.profile, seed=planned.seed, steps=steps)
-    return np.column_stack(rewards).astype(np.float32), trained.report | {"fingerprint": made_from}
+    rewards = [
+        engine.score_replies(trained.model, prompts[prompt], texts)
+        for prompt in PROMPTS
+    ]
+    made_from = small_models.fingerprint(
+        planned.profile, seed=planned.seed, steps=steps
+    )
+    return np.column_stack(rewards).astype(np.float32), trained.report | {
+        "fingerprint": made_from
+    }
 
 
 def _read(job: _Job) -> Measured | None:

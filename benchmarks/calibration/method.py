@@ -14,19 +14,45 @@ BAND = (0.025, 0.975)  # quantiles of the estimates of models without the effect
 SIZES = ("small", "medium", "large")
 SIGNS = "sd per point of sentiment"
 GAPS = tuple(
-    f"gap {lexicon} {prompt}" for lexicon in ("AFINN", "VADER") for prompt in ("greatest", "worst")
+    f"gap {lexicon} {prompt}"
+    for lexicon in ("AFINN", "VADER")
+    for prompt in ("greatest", "worst")
 )
 SPREADS = "positive over negative words"
 FREQUENCY = "sd per tenfold frequency"
 # claim, quantity, prompt, estimator, remark. A ratio is estimated as its logarithm.
 SENTENCES = (
     ("S3.slope.greatest", "gap", "greatest", "gap VADER greatest", f"{SIGNS}, VADER"),
-    ("S3.slope.greatest", "gap_other_lexicon", "greatest", "gap AFINN greatest", f"{SIGNS}, AFINN"),
+    (
+        "S3.slope.greatest",
+        "gap_other_lexicon",
+        "greatest",
+        "gap AFINN greatest",
+        f"{SIGNS}, AFINN",
+    ),
     ("S3.slope.worst", "gap", "worst", "gap VADER worst", f"{SIGNS}, VADER"),
-    ("S3.slope.worst", "gap_other_lexicon", "worst", "gap AFINN worst", f"{SIGNS}, AFINN"),
+    (
+        "S3.slope.worst",
+        "gap_other_lexicon",
+        "worst",
+        "gap AFINN worst",
+        f"{SIGNS}, AFINN",
+    ),
     ("S3.spread", "ratio", "greatest", "spread VADER", f"{SPREADS}, VADER"),
-    ("S3.spread", "ratio_other_lexicon", "greatest", "spread AFINN", f"{SPREADS}, AFINN"),
-    ("S3.framing.interaction", "ratio", "", "framing VADER", f"{SPREADS}, best over worst, VADER"),
+    (
+        "S3.spread",
+        "ratio_other_lexicon",
+        "greatest",
+        "spread AFINN",
+        f"{SPREADS}, AFINN",
+    ),
+    (
+        "S3.framing.interaction",
+        "ratio",
+        "",
+        "framing VADER",
+        f"{SPREADS}, best over worst, VADER",
+    ),
     (
         "S3.framing.interaction",
         "ratio_other_lexicon",
@@ -95,16 +121,23 @@ def by_sentence(estimates: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for claim, quantity, prompt, estimator, remark in SENTENCES:
-        models = estimates[(estimates["estimator"] == estimator) & (estimates["control"] == "")]
+        models = estimates[
+            (estimates["estimator"] == estimator) & (estimates["control"] == "")
+        ]
         row = _row(models, np.exp if quantity.startswith("ratio") else float)
         rows.append(
-            {"claim": claim, "quantity": quantity, "prompt": prompt} | row | {"remark": remark}
+            {"claim": claim, "quantity": quantity, "prompt": prompt}
+            | row
+            | {"remark": remark}
         )
     return pd.DataFrame(rows)
 
 
 def _row(models: pd.DataFrame, in_unit: Callable[[float], float]) -> dict:
-    null, others = models.loc[models["level"] == 0, "estimate"], models[models["level"] != 0]
+    null, others = (
+        models.loc[models["level"] == 0, "estimate"],
+        models[models["level"] != 0],
+    )
     low, high = null.quantile(BAND)
     is_above = others["planted"].mean() > 0
     others = others.assign(
@@ -119,9 +152,13 @@ def _row(models: pd.DataFrame, in_unit: Callable[[float], float]) -> dict:
         "null_low": low,
         "null_high": high,
     }
-    row = {name: in_unit(value) for name, value in row.items()} | {"null_models": len(null)}
+    row = {name: in_unit(value) for name, value in row.items()} | {
+        "null_models": len(null)
+    }
     row |= {f"power_{size}": power for size, power in of_size["beyond"].items()}
-    return row | {f"size_{size}": in_unit(planted) for size, planted in of_size["planted"].items()}
+    return row | {
+        f"size_{size}": in_unit(planted) for size, planted in of_size["planted"].items()
+    }
 
 
 def by_estimator(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -140,7 +177,9 @@ def by_estimator(estimates: pd.DataFrame) -> pd.DataFrame:
         ratio = np.sqrt(of_seeds / (controls["standard_error"] ** 2).mean())
         rows[name] = [len(null), null.mean(), null.std(ddof=1), a, b, ratio]
     columns = ["null_models", "null_mean", "null_sd", "a", "b", "seed_ratio"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("estimator")
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(
+        "estimator"
+    )
 
 
 def turned_signs(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +187,9 @@ def turned_signs(estimates: pd.DataFrame) -> pd.DataFrame:
     planted level.
     """
     gaps = estimates[estimates["estimator"].isin(GAPS) & estimates["control"].eq("")]
-    gaps = gaps.assign(level=gaps["level"].astype(float)).query("level > 0 and planted > 0")
+    gaps = gaps.assign(level=gaps["level"].astype(float)).query(
+        "level > 0 and planted > 0"
+    )
     below = (
         gaps["estimate"]
         .lt(0)

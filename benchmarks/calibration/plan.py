@@ -72,7 +72,9 @@ def _controls(seeds: int) -> list[Planned]:
     """
     return [
         Planned(
-            replace(profile(name), nickname=f"{name[:5]}-{HIDDEN}-{seed}", hidden=HIDDEN),
+            replace(
+                profile(name), nickname=f"{name[:5]}-{HIDDEN}-{seed}", hidden=HIDDEN
+            ),
             seed,
             name,
         )
@@ -99,7 +101,9 @@ def _of_the_plan(models: int) -> list[Planned]:
     return plan[:models]
 
 
-def _model(number: int, gap: float, base: str, frequency: float, identity: float) -> Planned:
+def _model(
+    number: int, gap: float, base: str, frequency: float, identity: float
+) -> Planned:
     name = f"{base}-{number:03d}"
     made_of = {
         "base": base,
@@ -116,6 +120,12 @@ def _model(number: int, gap: float, base: str, frequency: float, identity: float
     }
     others = {"nature": 1.0, "technology": 1.0, "nonword": 2.5, "label_noise": 0.6}
     return Planned(
-        Profile(nickname=name, developer=f"calibration {number}", **made_of, **values, **others),
+        Profile(
+            nickname=name,
+            developer=f"calibration {number}",
+            **made_of,
+            **values,
+            **others,
+        ),
         100 + number,
     )

@@ -97,7 +97,9 @@ def read(folder: Path | None = None) -> Report:
         ]
     except (OSError, ValueError) as error:
         again = "run: python -m benchmarks.calibration --models 40"
-        raise InputError(f"{folder} holds no report of a calibration ({error}); {again}") from error
+        raise InputError(
+            f"{folder} holds no report of a calibration ({error}); {again}"
+        ) from error
     return Report(*tables)
 
 
@@ -151,7 +153,9 @@ def calibrate(
     asked = plan.planned(models, seeds)
     measuring.measure(asked, folder, steps=steps, processes=processes, each=each)
     measured = measuring.read(asked, folder, steps=steps)
-    trainings = pd.DataFrame([one.report | {"control": one.planned.control} for one in measured])
+    trainings = pd.DataFrame(
+        [one.report | {"control": one.planned.control} for one in measured]
+    )
     made = Report(method.estimates(measured, measuring.words()), trainings)
     write(made, folder / "report")
     return made
@@ -170,6 +174,8 @@ def publish(report: Report) -> None:
             "more"
         )
     write(report, TABLES)
-    figures.save(charts.draw_null_bands(report.estimates), STUDY, "planted_and_recovered")
+    figures.save(
+        charts.draw_null_bands(report.estimates), STUDY, "planted_and_recovered"
+    )
     with replacing(PAGE) as part:
         part.write_text(page(report), encoding="utf-8")

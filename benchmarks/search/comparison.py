@@ -47,7 +47,10 @@ load = cache(lambda name: reward_models.load(name, device="cpu"))
 
 def objective_of(instance: dict) -> Metered:
     """Return what is searched, over an alphabet drawn from the printable tokens."""
-    model, number = load(instance["model"]), [name for name, _ in MODELS].index(instance["model"])
+    model, number = (
+        load(instance["model"]),
+        [name for name, _ in MODELS].index(instance["model"]),
+    )
     prompt = read_prompts(None)[instance["prompt"]]
     return Metered(
         model,
@@ -71,14 +74,26 @@ def searches(objective: Metered, length: int) -> Iterator[tuple[dict, Reply]]:
     for seed, start in enumerate(drawn(objective, length, STARTS, seed=1).tolist()):
         for name, (method, settings) in rivals.COMPARED.items():
             found = cost.run(
-                objective, method, tuple(start), replace(settings, seed=seed), BUDGET * tokens
+                objective,
+                method,
+                tuple(start),
+                replace(settings, seed=seed),
+                BUDGET * tokens,
             )
-            for of, budget in [(of, budget) for of in ("read", "scored") for budget in BUDGETS]:
+            for of, budget in [
+                (of, budget) for of in ("read", "scored") for budget in BUDGETS
+            ]:
                 spent = budget * tokens if of == "read" else budget
                 reached = spent <= (found.read if of == "read" else found.scored)
                 reward = found.best_within(spent, of) if reached else np.nan
                 yield (
-                    {"method": name, "seed": seed, "of": of, "budget": budget, "reward": reward},
+                    {
+                        "method": name,
+                        "seed": seed,
+                        "of": of,
+                        "budget": budget,
+                        "reward": reward,
+                    },
                     found.ids,
                 )
 
@@ -104,7 +119,9 @@ def best_known(objective: Metered, length: int, found: list[Reply]) -> dict:
         "found": objective.sign * float(values.max()),
     }
     return best | {
-        key: value for key, value in asdict(certificate).items() if key not in ("ids", "reward")
+        key: value
+        for key, value in asdict(certificate).items()
+        if key not in ("ids", "reward")
     }
 
 
@@ -126,7 +143,9 @@ def measured(instance: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
         rows, replies = zip(*searches(objective, instance["length"]), strict=True)
         best = best_known(objective, instance["length"], list(replies))
         CACHE.mkdir(parents=True, exist_ok=True)
-        for path, frame in zip(paths, (pd.DataFrame(rows), pd.DataFrame([best])), strict=True):
+        for path, frame in zip(
+            paths, (pd.DataFrame(rows), pd.DataFrame([best])), strict=True
+        ):
             with replacing(path) as part:
                 frame.assign(**instance).to_parquet(part)
         print(*instance.values(), flush=True)
@@ -156,10 +175,18 @@ def write(shares: pd.DataFrame, best: pd.DataFrame) -> None:
     shares[shares["budget"].isin([256, BUDGET])].to_csv(
         HERE / "search_instances.csv", index=False, float_format="%.5g"
     )
-    for name, frame, digits in (("curves", curves, 5), ("won", won, 5), ("best", best, 7)):
-        frame.to_csv(HERE / f"search_{name}.csv", index=False, float_format=f"%.{digits}g")
+    for name, frame, digits in (
+        ("curves", curves, 5),
+        ("won", won, 5),
+        ("best", best, 7),
+    ):
+        frame.to_csv(
+            HERE / f"search_{name}.csv", index=False, float_format=f"%.{digits}g"
+        )
     for mode, of in [
-        (mode, of) for mode in curves["reply_mode"].unique() for of in ("read", "scored")
+        (mode, of)
+        for mode in curves["reply_mode"].unique()
+        for of in ("read", "scored")
     ]:
         rows = (curves["reply_mode"] == mode) & (curves["of"] == of)
         figure = standings.draw_against_rivals(
@@ -178,7 +205,11 @@ def write_tables() -> None:
     )
     # of two tokens every reply is known
     longer = [table(certified(best))] if (best["length"] > 2).any() else []
-    write_report("search at equal cost", "\n\n".join([table(standing(curves, won)), *longer]), PAGE)
+    write_report(
+        "search at equal cost",
+        "\n\n".join([table(standing(curves, won)), *longer]),
+        PAGE,
+    )
 
 
 def standing(curves: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
@@ -188,7 +219,9 @@ def standing(curves: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
     curves = curves[(curves["of"] == "read") & (curves["budget"] == BUDGET)]
     final = won[(won["of"] == "read") & (won["budget"] == BUDGET)]
     rows = curves.merge(
-        final.drop(columns=["ci_low", "ci_high", "n"]), "left", [*standings.AXIS, "method"]
+        final.drop(columns=["ci_low", "ci_high", "n"]),
+        "left",
+        [*standings.AXIS, "method"],
     )
     interval = [
         f"{low:.2f} to {high:.2f}"
@@ -196,16 +229,27 @@ def standing(curves: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
     ]
     counts = [
         "" if np.isnan(better) else f"{better:.0f} / {level:.0f} / {worse:.0f}"
-        for better, level, worse in rows[["better", "level", "worse"]].itertuples(index=False)
+        for better, level, worse in rows[["better", "level", "worse"]].itertuples(
+            index=False
+        )
     ]
     columns = {
         key: rows[name]
-        for key, name in (("replies", "reply_mode"), ("tokens", "length"), ("instances", "n"))
+        for key, name in (
+            ("replies", "reply_mode"),
+            ("tokens", "length"),
+            ("instances", "n"),
+        )
     }
     columns["method"] = rows["method"]
     share = [f"{share:.3f}" for share in rows["share"]]
     return pd.DataFrame(
-        columns | {"share": share, "95% interval": interval, "ours better / level / worse": counts}
+        columns
+        | {
+            "share": share,
+            "95% interval": interval,
+            "ours better / level / worse": counts,
+        }
     )
 
 
@@ -218,7 +262,9 @@ def certified(best: pd.DataFrame) -> pd.DataFrame:
         pd.DataFrame(
             {
                 "instances": grouped.size(),
-                "pairs tried too": grouped["pairs"].all().map({True: "yes", False: "no"}),
+                "pairs tried too": grouped["pairs"]
+                .all()
+                .map({True: "yes", False: "no"}),
                 "not improved by any swap": grouped["moves"].agg(
                     lambda moves: int((moves == 0).sum())
                 ),
@@ -238,11 +284,14 @@ def report(modes: list[str], lengths: list[int], finished: bool) -> None:
     wanted = instances(modes, lengths)
     if finished:
         wanted = [
-            instance for instance in wanted if all(path.exists() for path in paths_of(instance))
+            instance
+            for instance in wanted
+            if all(path.exists() for path in paths_of(instance))
         ]
     rewards, best = zip(*map(measured, wanted), strict=True)
     best_of_all = pd.concat(best, ignore_index=True)
     shares = standings.shares(
-        pd.concat(rewards, ignore_index=True), best_of_all[[*INSTANCE, "random", "best"]]
+        pd.concat(rewards, ignore_index=True),
+        best_of_all[[*INSTANCE, "random", "best"]],
     )
     write(shares, best_of_all)

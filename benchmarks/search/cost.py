@@ -61,10 +61,16 @@ class Metered(Objective):
         closing = torch.from_numpy(self.closing).expand(count, -1)
         table = self.embeddings.float()
         embeddings = torch.cat(
-            [mixtures @ table, self._embed(self.closing.tolist()).float().expand(count, -1, -1)], 1
+            [
+                mixtures @ table,
+                self._embed(self.closing.tolist()).float().expand(count, -1, -1),
+            ],
+            1,
         )
         whole = torch.cat([ids, closing], dim=1).to(self.model.device)
-        rewards, gradient = self.scorer.relaxed(embeddings.to(self.embeddings.dtype), whole)
+        rewards, gradient = self.scorer.relaxed(
+            embeddings.to(self.embeddings.dtype), whole
+        )
         return self.sign * rewards, self.sign * gradient[:, :n] @ table.T
 
     def tokens_of(self, length: int) -> int:
@@ -99,18 +105,23 @@ class Run:
         return rewards[-1] if rewards else np.nan
 
 
-def run(objective: Metered, method: Method, start: Reply, settings: Settings, budget: int) -> Run:
+def run(
+    objective: Metered, method: Method, start: Reply, settings: Settings, budget: int
+) -> Run:
     """Return the result of a search from `start` until the model has read `budget` tokens, or it
     proposes nothing more.
 
     The step that spends the last of the budget is finished. settings: its own budget is not used.
     """
     objective.scored = objective.read = 0
-    settings = replace(settings, budget=max(1, budget // objective.tokens_of(len(start))))
+    settings = replace(
+        settings, budget=max(1, budget // objective.tokens_of(len(start)))
+    )
     best = float(objective.values(np.array([start]))[0])
     ids, trace = start, [(objective.scored, objective.read, objective.sign * best)]
     proposals = proposed_replies(
-        method(objective, start, best, settings, np.random.default_rng(settings.seed)), objective
+        method(objective, start, best, settings, np.random.default_rng(settings.seed)),
+        objective,
     )
     replies = next(proposals, None)
     while replies is not None and objective.read < budget:
@@ -118,10 +129,15 @@ def run(objective: Metered, method: Method, start: Reply, settings: Settings, bu
         values = objective.values(replies) if len(replies) else np.array([])
         for at in _new_bests(values, best):
             ids, best = as_reply(replies[at]), float(values[at])
-            spent = before[0] + at + 1, before[1] + (at + 1) * objective.tokens_of(len(start))
+            spent = (
+                before[0] + at + 1,
+                before[1] + (at + 1) * objective.tokens_of(len(start)),
+            )
             trace.append((*spent, objective.sign * best))
         replies = send(proposals, values)
-    return Run(ids, objective.sign * best, objective.scored, objective.read, tuple(trace))
+    return Run(
+        ids, objective.sign * best, objective.scored, objective.read, tuple(trace)
+    )
 
 
 def _new_bests(values: np.ndarray, best: float) -> list[int]:
@@ -161,7 +177,9 @@ def certify(objective: Objective, reply: Reply) -> Certificate:
     value, moves, scored = float(objective.values(np.array([reply]))[0]), 0, 1
     pairs = 1 < len(reply) <= PAIRS_UP_TO
     while True:
-        replies = np.concatenate([objective.all_swaps(reply, place) for place in range(len(reply))])
+        replies = np.concatenate(
+            [objective.all_swaps(reply, place) for place in range(len(reply))]
+        )
         values = objective.values(replies)
         scored += len(replies)
         if pairs and not (values > value).any():
@@ -170,10 +188,16 @@ def certify(objective: Objective, reply: Reply) -> Certificate:
             scored += len(replies)
         if not (values > value).any():
             return Certificate(reply, objective.sign * value, moves, scored, pairs)
-        reply, value, moves = as_reply(replies[values.argmax()]), float(values.max()), moves + 1
+        reply, value, moves = (
+            as_reply(replies[values.argmax()]),
+            float(values.max()),
+            moves + 1,
+        )
 
 
-def _pairs(objective: Objective, reply: Reply, swaps: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _pairs(
+    objective: Objective, reply: Reply, swaps: np.ndarray, values: np.ndarray
+) -> np.ndarray:
     """Return the reply with two tokens swapped, (pairs, n) ids, if they satisfy the conditions.
 
     swaps, values: every swap of one token and what it is worth.
@@ -181,10 +205,14 @@ def _pairs(objective: Objective, reply: Reply, swaps: np.ndarray, values: np.nda
     best = []
     for place, token in enumerate(reply):
         here = swaps[:, place] != token
-        best.append(swaps[here][np.argsort(-values[here], kind="stable")[:BEST_OF_PLACE], place])
+        best.append(
+            swaps[here][np.argsort(-values[here], kind="stable")[:BEST_OF_PLACE], place]
+        )
     replies = []
     for first, second in combinations(range(len(reply)), 2):
-        tokens = np.array(list(product(best[first], best[second])), dtype=np.int64).reshape(-1, 2)
+        tokens = np.array(
+            list(product(best[first], best[second])), dtype=np.int64
+        ).reshape(-1, 2)
         swapped = np.tile(np.array(reply), (len(tokens), 1))
         swapped[:, [first, second]] = tokens
         replies.append(swapped)

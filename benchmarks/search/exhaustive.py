@@ -33,7 +33,14 @@ from lib.planted import planting, saving
 from lib.planted import reward_models as small_models
 from lib.scoring import engine, stages
 from lib.search import as_text, gcg, objective, searches
-from lib.search.objective import DIRECTIONS, REPLY_MODES, Objective, Reply, allowed_ids, as_reply
+from lib.search.objective import (
+    DIRECTIONS,
+    REPLY_MODES,
+    Objective,
+    Reply,
+    allowed_ids,
+    as_reply,
+)
 from lib.tables.prompts import read_prompts
 
 # replies scored
@@ -104,7 +111,9 @@ class Exhausted(Objective):
         shape = (len(self.allowed),) * (n if truth is None else truth.ndim)
         replies = all_replies(self.allowed, len(shape))
         self.truth = (
-            (self.sign * super().values(replies)).reshape(shape) if truth is None else truth
+            (self.sign * super().values(replies)).reshape(shape)
+            if truth is None
+            else truth
         )
         if survives is None:
             whole = (
@@ -121,7 +130,9 @@ class Exhausted(Objective):
         """Return the best reward for this direction, over the replies that survive where the
         reply mode is text.
         """
-        return float(self.sign * np.where(self.survives, self.sign * self.truth, -np.inf).max())
+        return float(
+            self.sign * np.where(self.survives, self.sign * self.truth, -np.inf).max()
+        )
 
     def values(self, replies: np.ndarray) -> np.ndarray:
         """Look the values up. Raise InputError for replies of another length than was scored."""
@@ -167,7 +178,9 @@ class Exhausted(Objective):
         return self.gains_so_far[key]
 
 
-def landscape(exhausted: Exhausted, replies: int = 50, seed: int = 0) -> dict[str, float]:
+def landscape(
+    exhausted: Exhausted, replies: int = 50, seed: int = 0
+) -> dict[str, float]:
     """Return how hard an instance is for a search that follows gradients.
 
     gradient_spearman: correlation of first-order gains with the true change, over all swaps of
@@ -185,7 +198,8 @@ def landscape(exhausted: Exhausted, replies: int = 50, seed: int = 0) -> dict[st
     for places in surviving[rng.integers(len(surviving), size=replies)]:
         gains = exhausted.gains(as_reply(exhausted.allowed[places])).ravel()
         swaps = [
-            values[(*places[:at], slice(None), *places[at + 1 :])] for at in range(len(places))
+            values[(*places[:at], slice(None), *places[at + 1 :])]
+            for at in range(len(places))
         ]
         true = np.concatenate(swaps) - values[tuple(places)]
         possible = np.isfinite(true)
@@ -211,7 +225,8 @@ def additive_r2(truth: np.ndarray) -> float:
     """
     axes = range(truth.ndim)
     terms = [
-        truth.mean(tuple(other for other in axes if other != axis), keepdims=True) for axis in axes
+        truth.mean(tuple(other for other in axes if other != axis), keepdims=True)
+        for axis in axes
     ]
     total = truth - truth.mean()
     unexplained = total - sum(term - truth.mean() for term in terms)
@@ -246,13 +261,20 @@ def compare(
         for tokens, size in alphabets.items()
         for number, (nickname, name) in enumerate(instances)
     ]
-    finished = {job: pd.read_parquet(job.path) for job in jobs if job.path and job.path.exists()}
+    finished = {
+        job: pd.read_parquet(job.path) for job in jobs if job.path and job.path.exists()
+    }
     missing = [job for job in jobs if job not in finished]
     with tqdm(
-        total=len(missing), unit=" instances", desc="comparing", disable=not (progress and missing)
+        total=len(missing),
+        unit=" instances",
+        desc="comparing",
+        disable=not (progress and missing),
     ) as bar:
         for job, rows in zip(
-            missing, each(measure, missing, processes or os.cpu_count() or 1), strict=True
+            missing,
+            each(measure, missing, processes or os.cpu_count() or 1),
+            strict=True,
         ):
             finished[job] = rows
             bar.update()
@@ -295,9 +317,16 @@ class Instance:
             self.size,
         ]
         modules = (as_text, gcg, objective, searches, engine, stages, conversations)
-        code = hash_of_code([Path(__file__), *(Path(str(module.__file__)) for module in modules)])
-        made_by = hashlib.sha256((json.dumps(settings) + code).encode()).hexdigest()[:16]
-        return self.folder / f"{entry['nickname']}-{self.name}-{self.tokens}-{made_by}.parquet"
+        code = hash_of_code(
+            [Path(__file__), *(Path(str(module.__file__)) for module in modules)]
+        )
+        made_by = hashlib.sha256((json.dumps(settings) + code).encode()).hexdigest()[
+            :16
+        ]
+        return (
+            self.folder
+            / f"{entry['nickname']}-{self.name}-{self.tokens}-{made_by}.parquet"
+        )
 
 
 def measure(instance: Instance) -> pd.DataFrame:
@@ -318,10 +347,14 @@ def search_both_ways(instance: Instance) -> pd.DataFrame:
     whole = Exhausted(model, instance.prompt, "optimal", ids, n=instance.tokens)
     rows: list[dict] = []
     for reply_mode in REPLY_MODES:
-        survives = whole.survives if reply_mode == "text" else np.ones_like(whole.survives)
+        survives = (
+            whole.survives if reply_mode == "text" else np.ones_like(whole.survives)
+        )
         for direction in DIRECTIONS if survives.any() else ():
             known = {"reply_mode": reply_mode, "survives": survives}
-            exhausted = Exhausted(model, instance.prompt, direction, ids, whole.truth, **known)
+            exhausted = Exhausted(
+                model, instance.prompt, direction, ids, whole.truth, **known
+            )
             rows += _searches(exhausted, instance.seeds)
     return pd.DataFrame(rows).assign(
         model=instance.model, prompt=instance.name, tokens=instance.tokens
@@ -330,7 +363,9 @@ def search_both_ways(instance: Instance) -> pd.DataFrame:
 
 def _searches(exhausted: Exhausted, seeds: int) -> Iterator[dict]:
     shape, tokens = landscape(exhausted), exhausted.truth.ndim
-    starts = [exhausted.draw(tokens, np.random.default_rng(seed)) for seed in range(seeds)]
+    starts = [
+        exhausted.draw(tokens, np.random.default_rng(seed)) for seed in range(seeds)
+    ]
     for method, settings in COMPARED.items():
         results = [
             searches.search(
@@ -353,7 +388,8 @@ def _searches(exhausted: Exhausted, seeds: int) -> Iterator[dict]:
                 "budget": budget,
                 "searches": seeds,
                 "at_optimum": np.mean([reward == exhausted.optimum for reward in best]),
-                "gap": np.mean(np.abs(exhausted.optimum - np.array(best))) / exhausted.truth.std(),
+                "gap": np.mean(np.abs(exhausted.optimum - np.array(best)))
+                / exhausted.truth.std(),
                 "scored": np.mean([result.evaluations for result in results]),
                 "gradients": np.mean([result.gradients for result in results]),
             } | shape
@@ -372,7 +408,8 @@ def write(compared: pd.DataFrame, folder: Path = MEASURED) -> None:
 def report() -> None:
     """Measure what is missing; write data/search, and the tables of search.md."""
     saving.train_missing(
-        small_models.jobs(planting.profile(name) for name, _ in INSTANCES), progress=False
+        small_models.jobs(planting.profile(name) for name, _ in INSTANCES),
+        progress=False,
     )
     compared = compare(processes=1)
     write(compared)

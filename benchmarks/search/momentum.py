@@ -24,7 +24,13 @@ from benchmarks.search.exhaustive import Exhausted, alphabet
 from benchmarks.search.optimality import PAGE
 from lib.models import reward_models
 from lib.search.gcg import Settings
-from lib.search.objective import DIRECTIONS, REPLY_MODES, Objective, allowed_ids, as_reply
+from lib.search.objective import (
+    DIRECTIONS,
+    REPLY_MODES,
+    Objective,
+    allowed_ids,
+    as_reply,
+)
 from lib.search.searches import search, search_together
 from lib.tables.prompts import read_prompts
 
@@ -36,7 +42,11 @@ MOMENTA = (0.0, 0.5)
 BUDGETS = (128, 256, 512)
 FOUND_RIVALS, TOKENS, SEEDS_OF_RIVALS = PAGE.parent / "search_later.csv", 5, 6
 INSTANCE_OF_RIVALS = ["model", "reply_mode", "direction"]
-FOUND_EXHAUSTED, SMALL_ALPHABET, EXHAUSTED_BUDGET = PAGE.parent / "search_exhausted.csv", 32, 512
+FOUND_EXHAUSTED, SMALL_ALPHABET, EXHAUSTED_BUDGET = (
+    PAGE.parent / "search_exhausted.csv",
+    32,
+    512,
+)
 RANDOM = 256  # random replies, whose rewards give the unit
 load = cache(lambda name: reward_models.load(name, device="cpu"))
 JOB = ["model", "reply_mode", "length", "momentum"]
@@ -51,16 +61,25 @@ def search_all(
     """
     loaded = load(model)
     best = Objective(
-        loaded, read_prompts(None)[prompt], "optimal", allowed_ids(loaded), reply_mode=reply_mode
+        loaded,
+        read_prompts(None)[prompt],
+        "optimal",
+        allowed_ids(loaded),
+        reply_mode=reply_mode,
     )
     replies = best.take(best.draws(length, np.random.default_rng(0)), set(), RANDOM)
     starts, unit = replies[:SEEDS], float(best.values(replies).std())
     objectives = {"optimal": best, "pessimal": best.reversed()}
-    keys = [(direction, seed) for direction in DIRECTIONS for seed in range(len(starts))]
+    keys = [
+        (direction, seed) for direction in DIRECTIONS for seed in range(len(starts))
+    ]
     results = search_together(
         [objectives[direction] for direction, _ in keys],
         [starts[seed] for _, seed in keys],
-        [Settings(budget=max(BUDGETS), momentum=momentum, seed=seed) for _, seed in keys],
+        [
+            Settings(budget=max(BUDGETS), momentum=momentum, seed=seed)
+            for _, seed in keys
+        ],
     )
     rows = [
         {
@@ -68,7 +87,9 @@ def search_all(
             "seed": seed,
             "budget": budget,
             "unit": unit,
-            "reward": [reward for scored, reward in result.trace if scored <= budget][-1],
+            "reward": [reward for scored, reward in result.trace if scored <= budget][
+                -1
+            ],
         }
         for (direction, seed), result in zip(keys, results, strict=True)
         for budget in BUDGETS
@@ -94,9 +115,13 @@ def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     of_seeds = better.groupby([*by, "seed"])["better"].mean().groupby(by)
     summary = of_seeds.agg(better="mean", spread="std", seeds="size").reset_index()
     summary.insert(len(by), "models", better.groupby(by)["model"].nunique().to_numpy())
-    summary.insert(len(by) + 1, "pairs of searches", better.groupby(by).size().to_numpy())
+    summary.insert(
+        len(by) + 1, "pairs of searches", better.groupby(by).size().to_numpy()
+    )
     margin = (
-        student.ppf(0.975, summary["seeds"] - 1) * summary["spread"] / np.sqrt(summary["seeds"])
+        student.ppf(0.975, summary["seeds"] - 1)
+        * summary["spread"]
+        / np.sqrt(summary["seeds"])
     )
     return summary.assign(
         ci_low=summary["better"] - margin, ci_high=summary["better"] + margin
@@ -134,7 +159,9 @@ def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
     """
     loaded, rows = load(model), []
     ids = alphabet(loaded, SMALL_ALPHABET)
-    best = Exhausted(loaded, read_prompts(None)[prompt], "optimal", ids, n=3, reply_mode=reply_mode)
+    best = Exhausted(
+        loaded, read_prompts(None)[prompt], "optimal", ids, n=3, reply_mode=reply_mode
+    )
     worst = Exhausted(
         loaded,
         best.prompt,
@@ -148,7 +175,9 @@ def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
         for seed in range(SEEDS):
             start = objective.draw(3, np.random.default_rng(seed))
             for momentum in MOMENTA:
-                settings = Settings(budget=EXHAUSTED_BUDGET, momentum=momentum, seed=seed)
+                settings = Settings(
+                    budget=EXHAUSTED_BUDGET, momentum=momentum, seed=seed
+                )
                 found = search(objective, start, settings, goal=objective.optimum)
                 at = found.trace[-1][0] if found.reward == objective.optimum else np.nan
                 rows.append(
@@ -176,7 +205,9 @@ def exhausted_table(searched: pd.DataFrame) -> str:
             "found", "seed", "momentum"
         )
         better = at[MOMENTA[1]] - at[MOMENTA[0]]
-        margin = student.ppf(0.975, len(better) - 1) * better.std() / np.sqrt(len(better))
+        margin = (
+            student.ppf(0.975, len(better) - 1) * better.std() / np.sqrt(len(better))
+        )
         rows.append(
             {
                 "replies": reply_mode,
@@ -193,7 +224,9 @@ def exhausted_table(searched: pd.DataFrame) -> str:
 # --- rivals that came later -----------------------------------------------------------------------
 
 
-def search_with_rivals(model: str, prompt: str, reply_mode: str, direction: str) -> pd.DataFrame:
+def search_with_rivals(
+    model: str, prompt: str, reply_mode: str, direction: str
+) -> pd.DataFrame:
     """Return the best value of each rival of rivals.LATER within each budget, a row per seed and
     budget.
     """
@@ -202,15 +235,21 @@ def search_with_rivals(model: str, prompt: str, reply_mode: str, direction: str)
     objective = Metered(
         loaded, read_prompts(None)[prompt], direction, allowed, reply_mode=reply_mode
     )
-    replies = objective.take(objective.draws(TOKENS, np.random.default_rng(0)), set(), RANDOM)
+    replies = objective.take(
+        objective.draws(TOKENS, np.random.default_rng(0)), set(), RANDOM
+    )
     unit, rows = float(objective.values(replies).std()), []
     for seed, start in enumerate(map(as_reply, replies[:SEEDS_OF_RIVALS])):
         for name, (method, settings) in rivals.LATER.items():
             most = max(BUDGETS) * objective.tokens_of(TOKENS)
-            found = cost.run(objective, method, start, replace(settings, seed=seed), most)
+            found = cost.run(
+                objective, method, start, replace(settings, seed=seed), most
+            )
             for budget in BUDGETS:
                 value = objective.sign * found.best_within(budget, "scored") / unit
-                rows.append({"method": name, "seed": seed, "budget": budget, "value": value})
+                rows.append(
+                    {"method": name, "seed": seed, "budget": budget, "value": value}
+                )
     instance = {"model": model, "reply_mode": reply_mode, "direction": direction}
     return pd.DataFrame(rows).assign(**instance)
 
@@ -224,9 +263,18 @@ def rivals_table(searched: pd.DataFrame) -> str:
     best = searched.groupby(of_start)["value"].transform("max")
     short = searched.assign(shortfall=best - searched["value"])
     means = short.groupby(["method", "budget", "seed"], sort=False)["shortfall"].mean()
-    summary = means.groupby(["method", "budget"], sort=False).agg(["mean", "std", "size"])
-    margin = student.ppf(0.975, summary["size"] - 1) * summary["std"] / np.sqrt(summary["size"])
-    cells = [f"{mean:.3f} ± {by:.3f}" for mean, by in zip(summary["mean"], margin, strict=True)]
+    summary = means.groupby(["method", "budget"], sort=False).agg(
+        ["mean", "std", "size"]
+    )
+    margin = (
+        student.ppf(0.975, summary["size"] - 1)
+        * summary["std"]
+        / np.sqrt(summary["size"])
+    )
+    cells = [
+        f"{mean:.3f} ± {by:.3f}"
+        for mean, by in zip(summary["mean"], margin, strict=True)
+    ]
     wide = pd.Series(cells, summary.index).unstack("budget")  # noqa: PD010
     wide.columns = [f"{budget} replies scored" for budget in wide.columns]
     return table(wide.reset_index())
@@ -236,7 +284,10 @@ def rivals_table(searched: pd.DataFrame) -> str:
 
 
 def search_missing(
-    path: Path, jobs: list[tuple], axes: list[str], function: Callable[..., pd.DataFrame]
+    path: Path,
+    jobs: list[tuple],
+    axes: list[str],
+    function: Callable[..., pd.DataFrame],
 ) -> None:
     """Append what the function returns for each job to the file, unless it is there. So a stopped
     study goes on.
@@ -249,7 +300,13 @@ def search_missing(
     for model, prompt, *others in jobs:
         if (model, *others) not in finished:
             rows = function(model, prompt, *others)
-            rows.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
+            rows.to_csv(
+                path,
+                mode="a",
+                header=not path.exists(),
+                index=False,
+                float_format="%.6g",
+            )
             print(model, *others, flush=True)
 
 
@@ -275,7 +332,11 @@ def report() -> None:
     )
     search_missing(
         FOUND_RIVALS,
-        [(*model, mode, direction) for model, mode in of_model for direction in DIRECTIONS],
+        [
+            (*model, mode, direction)
+            for model, mode in of_model
+            for direction in DIRECTIONS
+        ],
         INSTANCE_OF_RIVALS,
         search_with_rivals,
     )
@@ -289,4 +350,6 @@ def write_tables() -> None:
         parts.append(exhausted_table(pd.read_csv(FOUND_EXHAUSTED)))
     write_report("momentum on a cpu", "\n\n".join(parts), PAGE)
     if FOUND_RIVALS.exists():
-        write_report("later rivals on a cpu", rivals_table(pd.read_csv(FOUND_RIVALS)), PAGE)
+        write_report(
+            "later rivals on a cpu", rivals_table(pd.read_csv(FOUND_RIVALS)), PAGE
+        )

@@ -48,7 +48,9 @@ def read(folder: Path = MEASURED) -> pd.DataFrame:
 
 
 def summarise(
-    compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000
+    compared: pd.DataFrame,
+    by: Sequence[str] = ("method", "budget"),
+    resamples: int = 2000,
 ) -> pd.DataFrame:
     """Return the share of searches at the optimum with its 95% interval, their mean gap, and their
     number n, by group.
@@ -66,7 +68,9 @@ def summarise(
     )
     instance = compared["model"] + " " + compared["prompt"]
     shares = (
-        compared.pivot_table("at_optimum", by, instance).reindex(means.index).to_numpy(dtype=float)
+        compared.pivot_table("at_optimum", by, instance)
+        .reindex(means.index)
+        .to_numpy(dtype=float)
     )
     draws = resampling.bootstrap(
         lambda columns: shares[:, columns].mean(axis=1), shares.shape[1], resamples
@@ -106,7 +110,8 @@ def tables(compared: pd.DataFrame) -> str:
     """
     hard = compared.groupby(["tokens", "reply_mode"])[LANDSCAPE].mean().reset_index()
     summary = summarise(
-        compared[compared["budget"] == compared["budget"].max()], ["method", "tokens", "reply_mode"]
+        compared[compared["budget"] == compared["budget"].max()],
+        ["method", "tokens", "reply_mode"],
     )
     ends = {1: "at least {low:.0f}", 0: "at most {high:.0f}"}
     cells = [
@@ -117,10 +122,18 @@ def tables(compared: pd.DataFrame) -> str:
         + ")"
         for row in summary.itertuples()
     ]
-    shares = pd.Series(cells, summary.index).unstack([1, 2]).loc[list(compared["method"].unique())]  # noqa: PD010
+    shares = (
+        pd.Series(cells, summary.index)
+        .unstack([1, 2])
+        .loc[list(compared["method"].unique())]
+    )  # noqa: PD010
     shares.columns = [f"{tokens} tokens, {mode}, %" for tokens, mode in shares.columns]
     won = wins(compared)
-    won = won.assign(lead=won["lead"].map("{:.3f}".format), p=won["p"].map("{:.2g}".format))
+    won = won.assign(
+        lead=won["lead"].map("{:.3f}".format), p=won["p"].map("{:.2g}".format)
+    )
     return "\n\n".join(
-        map(table, (hard, shares.rename_axis("method").reset_index(), won.reset_index()))
+        map(
+            table, (hard, shares.rename_axis("method").reset_index(), won.reset_index())
+        )
     )

@@ -36,7 +36,11 @@ KEPT = 16  # best replies that ACG goes on from, and that are the parents in evo
 
 
 def adc(
-    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Metered,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Adaptive dense-to-sparse constrained optimisation (Hu et al. 2024): mixtures of tokens that
     become one token.
@@ -56,7 +60,9 @@ def adc(
             velocity = ADC_MOMENTUM * velocity + gradient / unit
             mixtures = mixtures + ADC_RATE * velocity
             yield _discrete(objective, mixtures, seen)
-            mixtures = sparse(mixtures, (mixtures.shape[2] / 2) ** (1 - step / ADC_STEPS), rng)
+            mixtures = sparse(
+                mixtures, (mixtures.shape[2] / 2) ** (1 - step / ADC_STEPS), rng
+            )
 
 
 def sparse(mixtures: Tensor, support: float, rng: np.random.Generator) -> Tensor:
@@ -76,7 +82,11 @@ def sparse(mixtures: Tensor, support: float, rng: np.random.Generator) -> Tensor
 
 
 def pgd(
-    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Metered,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Projected gradient descent (Geisler et al. 2024): mixtures on the simplex, their entropy
     bounded from above.
@@ -132,7 +142,9 @@ def less_entropy(mixtures: Tensor, strength: float) -> Tensor:
     uniform = held / held.sum(-1, keepdim=True)
     radius = (strength * (1 - 1 / held.sum(-1, keepdim=True))).sqrt()
     distance = (mixtures - uniform).norm(dim=-1, keepdim=True)
-    moved = onto_simplex(uniform + (mixtures - uniform) * radius / distance.clamp(min=1e-9))
+    moved = onto_simplex(
+        uniform + (mixtures - uniform) * radius / distance.clamp(min=1e-9)
+    )
     return torch.where((distance < radius) & (distance > 1e-6), moved, mixtures)
 
 
@@ -151,7 +163,9 @@ def _discrete(objective: Metered, mixtures: Tensor, seen: set[Reply]) -> np.ndar
     """Return a reply for each mixture: its largest weights, or if that was seen, with one
     place's second largest.
     """
-    taken = [objective.take(_nearest(objective, mixture), seen, 1) for mixture in mixtures]
+    taken = [
+        objective.take(_nearest(objective, mixture), seen, 1) for mixture in mixtures
+    ]
     return np.concatenate([replies.reshape(-1, mixtures.shape[1]) for replies in taken])
 
 
@@ -159,9 +173,13 @@ def _nearest(objective: Metered, mixture: Tensor) -> Iterator[Reply]:
     """Yield the reply of the largest weights, then those with one place's second largest, the
     closest call first.
     """
-    weights, columns = mixture.topk(min(HEAVIEST, mixture.shape[1]), dim=1)  # (n, HEAVIEST)
+    weights, columns = mixture.topk(
+        min(HEAVIEST, mixture.shape[1]), dim=1
+    )  # (n, HEAVIEST)
     ranks = _ranks(objective, objective.allowed[columns.numpy()])
-    tokens = objective.allowed[columns.gather(1, torch.tensor(ranks)).numpy()].tolist()  # (n, 2)
+    tokens = objective.allowed[
+        columns.gather(1, torch.tensor(ranks)).numpy()
+    ].tolist()  # (n, 2)
     first, kept = [token for token, _ in tokens], weights.gather(1, torch.tensor(ranks))
     yield tuple(first)
     for place in (kept[:, 0] - kept[:, 1]).argsort().tolist():
@@ -181,7 +199,9 @@ def _ranks(objective: Metered, tokens: np.ndarray) -> list[list[int]]:
     chosen: list[int] = []
     ranks = []
     for here in tokens:
-        behind = np.column_stack([np.tile(chosen, (len(here), 1)), here]).astype(np.int64)
+        behind = np.column_stack([np.tile(chosen, (len(here), 1)), here]).astype(
+            np.int64
+        )
         ranks.append([*np.flatnonzero(objective.may_survive(behind)), 0, 1][:2])
         chosen.append(int(here[ranks[-1][0]]))
     return ranks
@@ -191,7 +211,11 @@ def _ranks(objective: Metered, tokens: np.ndarray) -> list[list[int]]:
 
 
 def beam(
-    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Metered,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose a beam from left to right (BEAST; Sadasivan et al. 2024), over single-token rewards.
 
@@ -201,7 +225,9 @@ def beam(
     spread. With its last place filled it begins anew, with new draws.
     """
     singles = objective.values(objective.allowed[:, None])
-    chances = np.exp((singles - singles.max()) / max(float(singles.std()), 1e-9)).astype(float)
+    chances = np.exp(
+        (singles - singles.max()) / max(float(singles.std()), 1e-9)
+    ).astype(float)
     chances /= chances.sum()
     seen = {start}
     while True:
@@ -211,7 +237,9 @@ def beam(
             replies = _continued(objective, kept, chances, rng)
             if replies.shape[1] < len(start):
                 values = objective.values(replies)
-        if not len(new := objective.take(map(tuple, replies.tolist()), seen, len(replies))):
+        if not len(
+            new := objective.take(map(tuple, replies.tolist()), seen, len(replies))
+        ):
             return
         yield new
 
@@ -229,7 +257,9 @@ def _continued(
     for reply in kept:
         tokens = rng.choice(objective.allowed, size=size, replace=False, p=chances)
         replies = np.column_stack([np.tile(reply, (size, 1)), tokens])
-        drawn.append(replies[objective.may_survive(replies)][:count] if as_text else replies)
+        drawn.append(
+            replies[objective.may_survive(replies)][:count] if as_text else replies
+        )
     return np.concatenate(drawn)
 
 
@@ -237,14 +267,20 @@ def _continued(
 
 
 def mac(
-    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Metered,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose as GCG does, by gains with momentum (MAC; Zhang and Wei 2024, arXiv 2405.01229)."""
     reply, averaged, seen = start, np.zeros(0), {start}
     while True:
         gains = yield Gains(reply)
         first = not averaged.size
-        averaged = gains if first else MAC_MOMENTUM * averaged + (1 - MAC_MOMENTUM) * gains
+        averaged = (
+            gains if first else MAC_MOMENTUM * averaged + (1 - MAC_MOMENTUM) * gains
+        )
         swaps = _random_swaps(objective, reply, averaged, 1, settings.top_k, rng)
         if not len(replies := objective.take(swaps, seen, settings.width)):
             return
@@ -253,7 +289,11 @@ def mac(
 
 
 def acg(
-    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Metered,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose swaps of many tokens at first and of one at the end (ACG; Haize Labs 2024).
 
@@ -278,7 +318,11 @@ def acg(
 
 
 def evolution(
-    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Metered,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose children of the KEPT best replies: each token from one of two parents, and one
     token drawn anew.
@@ -315,7 +359,9 @@ def _children(
     parents: list[Reply], allowed: np.ndarray, rng: np.random.Generator
 ) -> Iterator[Reply]:
     for _ in range(MOST_DRAWS):
-        first, second = (np.array(parents[i]) for i in rng.integers(len(parents), size=2))
+        first, second = (
+            np.array(parents[i]) for i in rng.integers(len(parents), size=2)
+        )
         child = np.where(rng.random(len(first)) < 0.5, first, second)
         child[rng.integers(len(child))] = rng.choice(allowed)
         yield as_reply(child)

@@ -54,7 +54,9 @@ def read_whole(
         ]
         ids = torch.tensor(rows, device=model.device)
         rewards.append(
-            model.head(model.backbone(ids, use_cache=False).last_hidden_state[:, -1].float()).cpu()
+            model.head(
+                model.backbone(ids, use_cache=False).last_hidden_state[:, -1].float()
+            ).cpu()
         )
     return torch.cat(rewards).numpy()
 
@@ -82,16 +84,24 @@ def timed(
     ]
     runs = [[seconds(way) for way in ways] for _ in range(REPEATS)]
     (_, rewards), (_, expected) = runs[0][:2]
-    return np.median([[run[0] for run in one] for one in runs], axis=0).tolist(), rewards, expected
+    return (
+        np.median([[run[0] for run in one] for one in runs], axis=0).tolist(),
+        rewards,
+        expected,
+    )
 
 
-def compare(model: RewardModel, prefix: int, length: int, ours: int, theirs: int) -> dict:
+def compare(
+    model: RewardModel, prefix: int, length: int, ours: int, theirs: int
+) -> dict:
     """One row of the report: `ours` candidates with the prefix read once, the first `theirs` of
     them read whole.
     """
     objective = _objective(model, prompt_of(model, prefix))
     replies = np.random.default_rng(0).choice(objective.allowed, size=(ours, length))
-    (shared, whole, gradients, searched), rewards, expected = timed(objective, replies, theirs)
+    (shared, whole, gradients, searched), rewards, expected = timed(
+        objective, replies, theirs
+    )
     read = length + len(objective.closing)
     shape = {
         "model": model.name.removeprefix("random-"),
@@ -146,13 +156,23 @@ def one_search(model: RewardModel, width: int) -> None:
 
 def _memory_of_one(width: int, report) -> None:
     model = random_model(
-        "llama", tokenizer_of(16_384, "llama"), torch.float32, SMALL | {"hidden_size": 128}
+        "llama",
+        tokenizer_of(16_384, "llama"),
+        torch.float32,
+        SMALL | {"hidden_size": 128},
     )
-    _objective(model, "Why?").gains((100, 101))  # a first gradient loads what every later one uses
+    _objective(model, "Why?").gains(
+        (100, 101)
+    )  # a first gradient loads what every later one uses
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
     before = peak_kilobytes()
     one_search(model, width)
-    report.put({"width": width, "above the loaded model, MB": (peak_kilobytes() - before) / 1024})
+    report.put(
+        {
+            "width": width,
+            "above the loaded model, MB": (peak_kilobytes() - before) / 1024,
+        }
+    )
 
 
 def peak_memory_on_gpu(model: RewardModel) -> pd.DataFrame:
@@ -175,7 +195,10 @@ def report(device: str) -> None:
             table(peak_memory_on_gpu(models["Gemma-2-2B"])),
         ]
     else:
-        parts = [table(speed(small_models(), 256, 128)), table(peak_memory(_memory_of_one, WIDTHS))]
+        parts = [
+            table(speed(small_models(), 256, 128)),
+            table(peak_memory(_memory_of_one, WIDTHS)),
+        ]
     write_report(
         "gcg on a gpu" if device == "cuda" else "gcg on a cpu",
         "\n\n".join([machine(device), *parts]),

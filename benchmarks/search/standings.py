@@ -31,11 +31,17 @@ def shares(rewards: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
     (share of starts that stand at the best). Budgets before a start's first, or after the end of a
     method's searches, are left out.
     """
-    table = rewards.dropna(subset="reward").merge(best, on=INSTANCE, validate="many_to_one")
-    table["share"] = (table["reward"] - table["random"]) / (table["best"] - table["random"])
+    table = rewards.dropna(subset="reward").merge(
+        best, on=INSTANCE, validate="many_to_one"
+    )
+    table["share"] = (table["reward"] - table["random"]) / (
+        table["best"] - table["random"]
+    )
     table["at_best"] = np.isclose(table["share"], 1, atol=1e-6)
     return (
-        table.groupby([*INSTANCE, "method", "of", "budget"], sort=False)[["share", "at_best"]]
+        table.groupby([*INSTANCE, "method", "of", "budget"], sort=False)[
+            ["share", "at_best"]
+        ]
         .mean()
         .reset_index()
     )
@@ -47,9 +53,14 @@ def curves(shares: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for key, group in shares.groupby([*AXIS, "method"], sort=False):
-        share, (ci_low, ci_high) = group["share"].mean(), _interval(group["share"].to_numpy())
+        share, (ci_low, ci_high) = (
+            group["share"].mean(),
+            _interval(group["share"].to_numpy()),
+        )
         rows.append([*key, share, ci_low, ci_high, len(group)])
-    return pd.DataFrame(rows, columns=[*AXIS, "method", "share", "ci_low", "ci_high", "n"])
+    return pd.DataFrame(
+        rows, columns=[*AXIS, "method", "share", "ci_low", "ci_high", "n"]
+    )
 
 
 def won(shares: pd.DataFrame) -> pd.DataFrame:
@@ -73,13 +84,27 @@ def won(shares: pd.DataFrame) -> pd.DataFrame:
                     (abs(leads) <= LEVEL).sum(),
                     (leads < -LEVEL).sum(),
                 ]
-                rows.append([*key, method, *counts, leads.mean(), *_interval(leads), len(leads)])
-    columns = [*AXIS, "method", "better", "level", "worse", "lead", "ci_low", "ci_high", "n"]
+                rows.append(
+                    [*key, method, *counts, leads.mean(), *_interval(leads), len(leads)]
+                )
+    columns = [
+        *AXIS,
+        "method",
+        "better",
+        "level",
+        "worse",
+        "lead",
+        "ci_low",
+        "ci_high",
+        "n",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:
-    draws = resampling.bootstrap(lambda drawn: values[drawn].mean(), len(values), RESAMPLES)
+    draws = resampling.bootstrap(
+        lambda drawn: values[drawn].mean(), len(values), RESAMPLES
+    )
     ci_low, ci_high = resampling.interval(draws)
     return float(ci_low), float(ci_high)
 
@@ -102,8 +127,12 @@ def draw_against_rivals(curves: pd.DataFrame, won: pd.DataFrame) -> Chart:
         list(curves["length"].unique()),
         [name for name in curves["method"].unique() if name != OURS],
     )
-    figure = new_chart(2.1 * len(rivals), 1 + 2.6 * len(lengths), _finding(curves), DENSE_TITLE)
-    panels = figure.subplots(len(lengths), len(rivals), sharex=True, sharey="row", squeeze=False)
+    figure = new_chart(
+        2.1 * len(rivals), 1 + 2.6 * len(lengths), _finding(curves), DENSE_TITLE
+    )
+    panels = figure.subplots(
+        len(lengths), len(rivals), sharex=True, sharey="row", squeeze=False
+    )
     for length, row in zip(lengths, panels, strict=True):
         for rival, axes in zip(rivals, row, strict=True):
             here = curves[curves["length"] == length]
@@ -113,13 +142,17 @@ def draw_against_rivals(curves: pd.DataFrame, won: pd.DataFrame) -> Chart:
             score = _score(won[(won["length"] == length) & (won["method"] == rival)])
             axes.set_title(f"{rival}\n{score}", fontsize=12)
         row[0].set_ylabel(f"{length} tokens: share")
-    unit = "operations, in replies" if (curves["of"] == "read").all() else "replies scored"
+    unit = (
+        "operations, in replies" if (curves["of"] == "read").all() else "replies scored"
+    )
     for axes in panels[-1]:
         axes.set_xlabel(unit)
     return figure
 
 
-def _draw_curve(axes: Axes, rows: pd.DataFrame, colour: str, dash: str, marker: str) -> None:
+def _draw_curve(
+    axes: Axes, rows: pd.DataFrame, colour: str, dash: str, marker: str
+) -> None:
     axes.plot(
         rows["budget"],
         rows["share"],
@@ -130,7 +163,12 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, colour: str, dash: str, marker: 
         markevery=4,
     )
     axes.fill_between(
-        rows["budget"], rows["ci_low"], rows["ci_high"], color=colour, alpha=0.2, linewidth=0
+        rows["budget"],
+        rows["ci_low"],
+        rows["ci_high"],
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
     )
 
 
@@ -141,14 +179,17 @@ def _score(won: pd.DataFrame) -> str:
     return (
         ""
         if won.empty
-        else " / ".join(str(won.iloc[-1][column]) for column in ("better", "level", "worse"))
+        else " / ".join(
+            str(won.iloc[-1][column]) for column in ("better", "level", "worse")
+        )
     )
 
 
 def _finding(curves: pd.DataFrame) -> str:
     """Return which methods have the highest mean share at the last budget of each length."""
     last = curves[
-        curves.groupby(["length", "method"])["budget"].transform("max") == curves["budget"]
+        curves.groupby(["length", "method"])["budget"].transform("max")
+        == curves["budget"]
     ]
     best = last.loc[last.groupby("length", sort=False)["share"].idxmax()]
     heads = [
@@ -157,5 +198,9 @@ def _finding(curves: pd.DataFrame) -> str:
     ]
     bands = f"ours black, the other grey; bands: 95% over {best['n'].max()} instances"
     return "\n".join(
-        [*heads, bands, "above each panel: in how many ours is better / level / worse at the end"]
+        [
+            *heads,
+            bands,
+            "above each panel: in how many ours is better / level / worse at the end",
+        ]
     )

@@ -33,7 +33,9 @@ COLUMNS = 5  # small panels side by side
 
 def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) -> Line2D:
     """Return the entry of a legend for a line or a shape."""
-    return Line2D([], [], color=colour, marker=shape, linestyle=line, label=text, **options)
+    return Line2D(
+        [], [], color=colour, marker=shape, linestyle=line, label=text, **options
+    )
 
 
 @styled
@@ -58,7 +60,9 @@ def draw_discrepancies(
         strips = [*sorted(set(kinds) - {""}), ""]
     heights = [9, 0.6 * len(strips)] if strips else [9]
     figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
-    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[
+        :, 0
+    ]
     _draw_ranks(panels[0], ranks)
     ordered = ranks.sort_values("position", kind="stable")
     _name_items(panels[0], ordered.head(n), NEGATIVE, "left", blur)
@@ -102,7 +106,12 @@ def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
         surprise = surprises.get_group(kind)
         strength = float(np.clip(20 / len(surprise), 0.02, 0.7))
         axes.vlines(
-            surprise, height - 0.32, height + 0.32, color="black", linewidth=1.2, alpha=strength
+            surprise,
+            height - 0.32,
+            height + 0.32,
+            color="black",
+            linewidth=1.2,
+            alpha=strength,
         )
         axes.plot(
             surprise.median(),
@@ -117,10 +126,14 @@ def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
     axes.axvline(0, color=GREY, linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(strips)), names)
     axes.set_ylim(len(strips) - 0.4, -0.6)
-    axes.set_xlabel("rank by models minus expected rank (right: undervalued; diamond: median)")
+    axes.set_xlabel(
+        "rank by models minus expected rank (right: undervalued; diamond: median)"
+    )
 
 
-def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:
+def _name_items(
+    axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool
+) -> None:
     """Mark some items and write their names in a column."""
     items = axes.get_ylim()[1]
     ranks = rows["people_rank"]
@@ -129,7 +142,9 @@ def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bo
     else:
         x = min(ranks.min() - 0.04 * items, 0.88 * items)
     marker = "o" if side == "left" else "s"
-    axes.scatter(ranks, rows["models_rank"], s=45, color=colour, marker=marker, zorder=3)
+    axes.scatter(
+        ranks, rows["models_rank"], s=45, color=colour, marker=marker, zorder=3
+    )
     names = [item_label(item, 34, blur) for item in rows.index]
     places = rows[["people_rank", "models_rank"]].to_numpy(dtype=float)
     name_in_column(
@@ -150,7 +165,11 @@ def item_label(item: str, width: int, blur: bool) -> str:
 
 @styled
 def draw_trajectories(
-    ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True
+    ranks: pd.DataFrame,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    title: str,
+    blur: bool = True,
 ) -> Chart:
     """Draw a line from each item's rank by people to its median rank by models, and a dot per model
     (Fig 5C).
@@ -167,11 +186,15 @@ def draw_trajectories(
         _key(model_label(name), colour, "o", "")
         for name, colour in model_colours(ranks.columns[1:]).items()
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=11)
+    figure.legend(
+        handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=11
+    )
     return figure
 
 
-def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool) -> None:
+def _draw_slopes(
+    axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool
+) -> None:
     """Draw the items of one panel: people at x = 0, the models' median at x = 1, the models to
     the right of it.
     """
@@ -212,14 +235,20 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
     figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(matrices), columns)
     for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
-        heat_map(axes, matrix, limits=(0.0, 1.4), are_models=False)  # 1.4: a 1 is not black
+        heat_map(
+            axes, matrix, limits=(0.0, 1.4), are_models=False
+        )  # 1.4: a 1 is not black
         axes.set_title(model_label(name), fontsize=12)
     return figure
 
 
 @styled
 def draw_bars(
-    discrepancies: Mapping[str, pd.Series], *, title: str, n: int = 10, blur: bool = True
+    discrepancies: Mapping[str, pd.Series],
+    *,
+    title: str,
+    n: int = 10,
+    blur: bool = True,
 ) -> Chart:
     """Draw the n items that models rank lowest and highest, compared with people (Figs 5B and A7).
 
@@ -232,7 +261,9 @@ def draw_bars(
         colours = [NEGATIVE] * n + [POSITIVE] * n
         heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends
         axes.barh(heights, shown, color=colours)
-        axes.set_yticks(heights, [item_label(item, 26, blur) for item in shown.index], fontsize=11)
+        axes.set_yticks(
+            heights, [item_label(item, 26, blur) for item in shown.index], fontsize=11
+        )
         axes.set_title(textwrap.fill(name, 40), fontsize=12)
         axes.set(xlabel="rank by models minus rank by people", ylim=(2 * n + 0.8, -0.8))
         axes.locator_params(axis="x", nbins=4)

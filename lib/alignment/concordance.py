@@ -35,7 +35,9 @@ class Agreement:
         """Return the taus of one column with others, and how much each item moves them."""
         at = self.taus.columns.get_indexer(list(others))
         moved = self.influences[:, self.taus.columns.get_loc(column), at]
-        return Measured(self.taus[column].iloc[at], pd.DataFrame(moved, self.items, list(others)))
+        return Measured(
+            self.taus[column].iloc[at], pd.DataFrame(moved, self.items, list(others))
+        )
 
 
 def agreement(values: pd.DataFrame) -> Agreement:
@@ -43,19 +45,29 @@ def agreement(values: pd.DataFrame) -> Agreement:
     each item moves it; there
     are at least three items.
     """
-    ranked = values.rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
+    ranked = values.rank().to_numpy(
+        dtype=np.float32
+    )  # ranks are exact, and half the size
     n = len(ranked)
-    products = _products(ranked) / (n - 1)  # (items, columns, columns), a mean over pairs
+    products = _products(ranked) / (
+        n - 1
+    )  # (items, columns, columns), a mean over pairs
     # (columns, columns); on the diagonal the share of pairs that are not tied
     mean = products.mean(axis=0)
     untied = np.diag(mean)
     spread = np.sqrt(np.outer(untied, untied))
     with np.errstate(invalid="ignore", divide="ignore"):
         taus = mean / spread
-        ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1  # (items, columns), relative
-        moved = (products - mean) / spread - taus * (ties[:, :, None] + ties[:, None, :]) / 2
+        ties = (
+            np.diagonal(products, axis1=1, axis2=2) / untied - 1
+        )  # (items, columns), relative
+        moved = (products - mean) / spread - taus * (
+            ties[:, :, None] + ties[:, None, :]
+        ) / 2
     names = list(values)
-    return Agreement(pd.DataFrame(taus, names, names), 2 * moved / (n - 2), values.index)
+    return Agreement(
+        pd.DataFrame(taus, names, names), 2 * moved / (n - 2), values.index
+    )
 
 
 def _products(ranked: np.ndarray) -> np.ndarray:
@@ -83,7 +95,8 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
     models.
     """
     named = [
-        of_prompt.rename(columns=partial(column, prompt)) for prompt, of_prompt in rewards.items()
+        of_prompt.rename(columns=partial(column, prompt))
+        for prompt, of_prompt in rewards.items()
     ]
     return pd.concat([people.rename(PEOPLE), *named], axis=1)
 
@@ -119,7 +132,11 @@ def between_models(
         }
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
-            rows[prompt] |= {"ci_low": mean.ci_low, "ci_high": mean.ci_high, "p": mean.p}
+            rows[prompt] |= {
+                "ci_low": mean.ci_low,
+                "ci_high": mean.ci_high,
+                "p": mean.p,
+            }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -139,11 +156,15 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
     mean, mean_moved = own.mean(), own_moved.mean(axis=1, keepdims=True)
     return Measured(
         pd.Series(mean + factor * (own - mean), list(columns)),
-        pd.DataFrame(mean_moved + factor * (own_moved - mean_moved), agreed.items, list(columns)),
+        pd.DataFrame(
+            mean_moved + factor * (own_moved - mean_moved), agreed.items, list(columns)
+        ),
     )
 
 
-def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> Crossed:
+def beyond_models(
+    agreed: Agreement, models: Sequence[str], prompts: Sequence[str]
+) -> Crossed:
     """Return how much more a model agrees with itself under another prompt than with other models
     under the same one.
 
@@ -156,15 +177,21 @@ def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[st
     taus = agreed.taus.to_numpy()
     itself, itself_moved = {}, {}
     for name in models:
-        places = agreed.taus.columns.get_indexer([column(prompt, name) for prompt in prompts])
-        first, second = np.transpose(list(itertools.combinations(places, 2)))  # pairs of prompts
+        places = agreed.taus.columns.get_indexer(
+            [column(prompt, name) for prompt in prompts]
+        )
+        first, second = np.transpose(
+            list(itertools.combinations(places, 2))
+        )  # pairs of prompts
         itself[name] = taus[first, second].mean()
         itself_moved[name] = agreed.influences[:, first, second].mean(axis=1)
     others = [
-        pseudo_values(agreed, [column(prompt, name) for name in models]) for prompt in prompts
+        pseudo_values(agreed, [column(prompt, name) for name in models])
+        for prompt in prompts
     ]
     between = np.mean([each.values.to_numpy() for each in others], axis=0)
     between_moved = np.mean([each.influence.to_numpy() for each in others], axis=0)
     return Measured(
-        pd.Series(itself) - between, pd.DataFrame(itself_moved, agreed.items) - between_moved
+        pd.Series(itself) - between,
+        pd.DataFrame(itself_moved, agreed.items) - between_moved,
     ).mean

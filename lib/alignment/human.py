@@ -54,7 +54,10 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
     either is constant.
     """
     ordered = rewards.loc[people.index]
-    found = {name: float(stats.kendalltau(people, ordered[name]).statistic) for name in ordered}
+    found = {
+        name: float(stats.kendalltau(people, ordered[name]).statistic)
+        for name in ordered
+    }
     return pd.Series(found, name="tau")
 
 
@@ -65,7 +68,11 @@ def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.
     by_model = ranks(rewards)
     if aggregate == "median with people":
         by_model = by_model.assign(**{PEOPLE: ranks(people)})
-    return by_model.mean(axis=1) if aggregate == "mean of models" else by_model.median(axis=1)
+    return (
+        by_model.mean(axis=1)
+        if aggregate == "mean of models"
+        else by_model.median(axis=1)
+    )
 
 
 def discrepancies(
@@ -81,8 +88,12 @@ def discrepancies(
     expected. `surprise_position` is 1 for the largest.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
-    items = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})
-    items["position"] = items["difference"].rank(ascending=False, method="min").astype(int)
+    items = pd.DataFrame(
+        {"people_rank": theirs, "models_rank": mine, "difference": mine - theirs}
+    )
+    items["position"] = (
+        items["difference"].rank(ascending=False, method="min").astype(int)
+    )
     items["expected"] = IsotonicRegression().fit(theirs, mine).predict(theirs)
     items["surprise"] = items["models_rank"] - items["expected"]
     # Rounded, so that rounding errors of the fit separate no equal items.

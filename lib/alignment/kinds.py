@@ -49,7 +49,10 @@ def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Seri
 
 
 def undervalued_kinds(
-    people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series, neighbours: int = NEIGHBOURS
+    people: pd.Series,
+    rewards: pd.DataFrame,
+    kinds: pd.Series,
+    neighbours: int = NEIGHBOURS,
 ) -> pd.DataFrame:
     """Return the share of an item's neighbours that a model ranks above it: items with a kind x
     models.
@@ -88,5 +91,7 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
         mean = crossed(group.mean(), mean_influence(group), null=0.5)
         count = int((group.mean() > 0.5).sum())
         low, high = np.clip([mean.ci_low, mean.ci_high], 0.0, 1.0)
-        rows.append((kind, len(group), mean.estimate, low, high, mean.p, count, group.shape[1]))
+        rows.append(
+            (kind, len(group), mean.estimate, low, high, mean.p, count, group.shape[1])
+        )
     return pd.DataFrame(rows, columns=BY_KIND)

@@ -48,11 +48,16 @@ def matched(
     middle = people.median()
     inside = [people > middle, people < middle]
     edges = _distance_edges([people[is_in] for is_in in inside], distances)
-    known = np.zeros(len(people)) if matches is None else matches.loc[people.index].to_numpy()
+    known = (
+        np.zeros(len(people))
+        if matches is None
+        else matches.loc[people.index].to_numpy()
+    )
     # 0, 1, 2; all the same if matches are alike
     thirds = np.searchsorted(_cuts(known, THIRDS), known, side="left")
     upper, lower = (
-        _Half.of(people[is_in], rewards[is_in], thirds[is_in.to_numpy()], edges) for is_in in inside
+        _Half.of(people[is_in], rewards[is_in], thirds[is_in.to_numpy()], edges)
+        for is_in in inside
     )
     weight = _weights(upper, lower)
     moved = pd.concat([upper.influence(weight), -lower.influence(weight)])
@@ -95,9 +100,13 @@ def _strata_table(
     """Return the strata that count, as `Matched` holds them."""
     distance, thirds = np.divmod(np.arange(len(weight)), THIRDS**2)
     table = pd.DataFrame({"distance up to": np.append(edges, np.inf)[distance]})
-    table["thirds of matches"] = [f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds]
+    table["thirds of matches"] = [
+        f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds
+    ]
     for name, half in (("upper", upper), ("lower", lower)):
-        table[f"{name}_pairs"] = (half.pairs / 2).astype(int)  # both orders of a pair were counted
+        table[f"{name}_pairs"] = (half.pairs / 2).astype(
+            int
+        )  # both orders of a pair were counted
         table[f"{name}_share"] = half.shares.mean(axis=1)
     return table.assign(weight=weight)[weight > 0].reset_index(drop=True)
 
@@ -110,7 +119,9 @@ def _strata_of_pairs(
     """
     apart = np.abs(values[i] - values)
     low, high = np.minimum(thirds[i], thirds), np.maximum(thirds[i], thirds)
-    stratum = (np.searchsorted(edges, apart, side="left") * THIRDS + low) * THIRDS + high
+    stratum = (
+        np.searchsorted(edges, apart, side="left") * THIRDS + low
+    ) * THIRDS + high
     stratum[apart == 0] = (len(edges) + 1) * THIRDS**2
     return stratum
 
@@ -119,7 +130,9 @@ def _sums(stratum: np.ndarray, values: np.ndarray, bins: int) -> np.ndarray:
     """Return the sums by stratum, (models, bins), of values (models, items)."""
     models = len(values)
     of_model = stratum + bins * np.arange(models)[:, None]  # (models, items)
-    return np.bincount(of_model.ravel(), values.ravel(), bins * models).reshape(models, bins)
+    return np.bincount(of_model.ravel(), values.ravel(), bins * models).reshape(
+        models, bins
+    )
 
 
 @dataclass(frozen=True)
@@ -139,7 +152,11 @@ class _Half:
 
     @classmethod
     def of(
-        cls, people: pd.Series, rewards: pd.DataFrame, thirds: np.ndarray, edges: np.ndarray
+        cls,
+        people: pd.Series,
+        rewards: pd.DataFrame,
+        thirds: np.ndarray,
+        edges: np.ndarray,
     ) -> "_Half":
         """Return all pairs of these items, summed by distance and then by the two thirds, the
         lower one first.
@@ -155,7 +172,9 @@ class _Half:
             agrees = np.sign(ranks[:, [i]] - ranks) * theirs  # (models, items)
             signs.append(_sums(stratum, agrees, strata + 1)[:, :strata].T)
         count = np.array(count, dtype=float)
-        agreed = (count[:, :, None] + np.array(signs)) / 2  # of signs, the number of agreeing pairs
+        agreed = (
+            count[:, :, None] + np.array(signs)
+        ) / 2  # of signs, the number of agreeing pairs
         pairs = count.sum(axis=0)
         with np.errstate(invalid="ignore"):
             shares = agreed.sum(axis=0) / pairs[:, None]
@@ -166,7 +185,9 @@ class _Half:
         filled = weight > 0
         per_pair = weight[filled] / self.pairs[filled]
         # (items, strata, models)
-        beyond = self.agreed[:, filled] - self.count[:, filled, None] * self.shares[filled]
+        beyond = (
+            self.agreed[:, filled] - self.count[:, filled, None] * self.shares[filled]
+        )
         n = len(self.items)
         # as if the item were left out
         moved = 2 * np.einsum("ism,s->im", beyond, per_pair) * (n - 1) / (n - 2)

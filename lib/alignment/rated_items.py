@@ -67,4 +67,6 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
     wordings = first.attrs["metadata"].get("prompts", {})
     texts = {prompt: wordings.get(prompt, prompt) for prompt in prompts}
     people, matches = ratings[rating], ratings.get("matches")
-    return Rated(models, prompts, good, texts, ratings, people, matches, rewards, scored)
+    return Rated(
+        models, prompts, good, texts, ratings, people, matches, rewards, scored
+    )

@@ -9,7 +9,9 @@ from . import claims
 
 
 def compare_cells(
-    printed: pd.DataFrame, as_published: pd.DataFrame, corrected: pd.DataFrame | None = None
+    printed: pd.DataFrame,
+    as_published: pd.DataFrame,
+    corrected: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return one row per printed cell, row by row, with our two values and whether that of the
     published recipe agrees.
@@ -19,7 +21,9 @@ def compare_cells(
     and does not agree.
     """
     rows, columns = (list(map(_joined, labels)) for labels in printed.axes)
-    cells = pd.DataFrame({"row": np.repeat(rows, len(columns)), "column": columns * len(rows)})
+    cells = pd.DataFrame(
+        {"row": np.repeat(rows, len(columns)), "column": columns * len(rows)}
+    )
     tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
     for name, table in tables.items():
         same = (pd.DataFrame() if table is None else table).reindex_like(printed)
@@ -41,9 +45,12 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     names = ("table_2", "tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9")
     rows = pd.concat(claims.paper_table(name).assign(source=name) for name in names)
     rows["table"] = rows["table"].where(rows["source"] != "table_2", "2")
-    rows = rows[rows["table"] == table].replace({"end": {"top": "optimal", "bottom": "pessimal"}})
+    rows = rows[rows["table"] == table].replace(
+        {"end": {"top": "optimal", "bottom": "pessimal"}}
+    )
     rows = rows.assign(
-        model=rows["nickname"].fillna(rows["model"]), text=rows["text"].fillna(rows["decoded"])
+        model=rows["nickname"].fillna(rows["model"]),
+        text=rows["text"].fillna(rows["decoded"]),
     )
     grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")[
         list(rows["model"].unique())
@@ -65,7 +72,9 @@ def compare_lists(
     places = printed.index.get_level_values("position").max()
     present = printed[[name for name in printed if name in rewards]]
     ours = _ends(rewards, places)
-    cells = compare_cells(present, ours, _ends(corrected, places) if corrected else None)
+    cells = compare_cells(
+        present, ours, _ends(corrected, places) if corrected else None
+    )
     return cells.assign(agrees=cells["agrees"] | _are_tied(cells, rewards))
 
 
@@ -92,6 +101,8 @@ def _are_tied(cells: pd.DataFrame, rewards: Mapping[str, pd.Series]) -> np.ndarr
     tied = []
     for cell in cells.itertuples():
         known = rewards_of[cell.column]
-        printed, ours = (known.get(text, set()) for text in (cell.paper, cell.as_published))
+        printed, ours = (
+            known.get(text, set()) for text in (cell.paper, cell.as_published)
+        )
         tied.append(not printed.isdisjoint(ours))
     return np.array(tied, dtype=bool)

@@ -34,7 +34,9 @@ COLUMNS = [
     "note",
 ]
 STATED = {"prompt": "", "model": "", "remark": "", "evidence": ""}
-STATED |= dict.fromkeys(NUMBERS)  # what an estimate may have beside its claim and quantity
+STATED |= dict.fromkeys(
+    NUMBERS
+)  # what an estimate may have beside its claim and quantity
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
@@ -43,7 +45,9 @@ OTHER_TEXTS = {
     WORDS.population: "other texts: 2,260 released words",
     ITEMS.population: "other texts: 7,530 items",
 }
-UNCORRECTED = "p, not corrected"  # a column of the scorecard of one notebook on other models
+UNCORRECTED = (
+    "p, not corrected"  # a column of the scorecard of one notebook on other models
+)
 
 
 def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> dict:
@@ -55,7 +59,9 @@ def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> 
     stated = {"claim": claim, "quantity": quantity, "prompt": prompt}
     if of is not None:
         given = of if hasattr(of, "keys") else vars(of)
-        names = {"estimate": "corrected"} | {name: name for name in ("ci_low", "ci_high", "p", "n")}
+        names = {"estimate": "corrected"} | {
+            name: name for name in ("ci_low", "ci_high", "p", "n")
+        }
         stated |= {ours: given[name] for name, ours in names.items() if name in given}
     return stated | fields
 
@@ -81,7 +87,9 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     estimates = list(estimates)
     table = judged(study, estimates)
     if study.is_published:
-        table = with_words(table, other_tests(published_table("claims"), set(table["claim"])))
+        table = with_words(
+            table, other_tests(published_table("claims"), set(table["claim"]))
+        )
         _keep(table, study, notebook)
         return scorecard(table)
     table = with_words(table, corrected=False)
@@ -91,7 +99,9 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     card = scorecard(table)
     of_tests = table[table["role"].eq("primary") & table["p"].notna()]
     smallest = of_tests.groupby("claim")["p"].min().reindex(card.index)
-    return card.assign(**{UNCORRECTED: smallest.map(short, na_action="ignore").fillna("")})
+    return card.assign(
+        **{UNCORRECTED: smallest.map(short, na_action="ignore").fillna("")}
+    )
 
 
 def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
@@ -136,12 +146,16 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
     has_texts = not row.needs or row.needs in own or is_counted
     population = study.population
     if is_counted:
-        population = "printed replies" if sections()[row.claim] == "5" else "whole vocabularies"
+        population = (
+            "printed replies" if sections()[row.claim] == "5" else "whole vocabularies"
+        )
     return {
         "paper": row.printed,
         "role": row.role,
         "said": row.said
-        or " ".join(filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]])),
+        or " ".join(
+            filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]])
+        ),
         "p": rules.p_of_interval(row, ours) if one["p"] is None else one["p"],
         "evidence": one["evidence"] or (RELEASED if study.is_published else OWN_RUN),
         "population": population,
@@ -184,7 +198,9 @@ def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
     """Return the p-values of a table's primary tests of other sentences than these."""
     if table.empty:
         return []
-    return table.loc[primary_tests(table) & ~table["claim"].isin(claims_here), "p"].tolist()
+    return table.loc[
+        primary_tests(table) & ~table["claim"].isin(claims_here), "p"
+    ].tolist()
 
 
 def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
@@ -202,7 +218,10 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
         return NOT_TESTABLE, "; ".join([reason, *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
-    says = [of_role[role]["says"].dropna() for role in ("primary", "scale", "also", "printed")]
+    says = [
+        of_role[role]["says"].dropna()
+        for role in ("primary", "scale", "also", "printed")
+    ]
     printed = of_role["printed"][of_role["printed"]["says"].eq(False)]
     differ = map(_printed_difference, printed.itertuples())
     return rules.word_of(*says), "; ".join([*_described(of_role), *differ, *notes])
@@ -219,10 +238,14 @@ def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
     beside = pd.concat([of_role["scale"], of_role["also"]])
     told = primary if disagree else primary[primary["is_opposite"].astype(bool)]
     rows = pd.concat([told, beside])
-    rows = rows[rows["says"].notna()].sort_values("is_opposite", ascending=False, kind="stable")
+    rows = rows[rows["says"].notna()].sort_values(
+        "is_opposite", ascending=False, kind="stable"
+    )
     lines = []
     for _, row in rows.iterrows():
-        answer = "the opposite" if row["is_opposite"] else "yes" if row["says"] else "no"
+        answer = (
+            "the opposite" if row["is_opposite"] else "yes" if row["says"] else "no"
+        )
         number = number_text(row) if pd.notna(row["ci_low"]) else ""
         lines.append(f"{row['said']}: {answer}" + (f", {number}" if number else ""))
     return lines
@@ -261,7 +284,9 @@ def gather(collection: Collection) -> pd.DataFrame:
             if claim not in chosen or _can_be_tested(rows):
                 chosen[claim] = rows
     words = with_words(pd.concat(chosen.values(), ignore_index=True))
-    absent = listed()[listed()["section"] != BEYOND].drop(index=list(chosen), errors="ignore")
+    absent = listed()[listed()["section"] != BEYOND].drop(
+        index=list(chosen), errors="ignore"
+    )
     without_rows = pd.DataFrame(columns=COLUMNS, dtype=object)
     without_rows["claim"] = absent.index
     without_rows["word"] = NOT_TESTABLE if collection.is_published else ""
@@ -277,7 +302,11 @@ def _kept_rows(collection: Collection) -> list[tuple[Collection, pd.DataFrame]]:
     """Return what notebooks kept for a collection: tables with COLUMNS, and the collection that
     each is about.
     """
-    parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
+    parts = (
+        [VOCABULARY, ITEMS, WORDS, PUBLISHED]
+        if collection == PUBLISHED
+        else [collection]
+    )
     kept = []
     for part in parts:
         tables = map(read_claims, sorted(part.claims.glob("*.csv")))
@@ -341,7 +370,9 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
             "sentence": listed()["says"][claim],
             "paper": str(recipe["paper"]) if len(with_print) else "",
             "by the paper's recipe": _of_all(recipe, _short(recipe["as_published"])),
-            "corrected": _of_all(first, "" if pd.isna(first["corrected"]) else number_text(first)),
+            "corrected": _of_all(
+                first, "" if pd.isna(first["corrected"]) else number_text(first)
+            ),
             "n": _short(first["n"]),
             "evidence": first["evidence"] if first["word"] != NOT_TESTABLE else "",
             "word": first["word"],
@@ -376,7 +407,11 @@ def number_text(row: pd.Series) -> str:
 
 def short(number: float) -> str:
     """Return a number to two digits, a large or whole one without decimals."""
-    return f"{number:.0f}" if float(number).is_integer() or abs(number) >= 100 else f"{number:.2g}"
+    return (
+        f"{number:.0f}"
+        if float(number).is_integer() or abs(number) >= 100
+        else f"{number:.2g}"
+    )
 
 
 def listed() -> pd.DataFrame:
@@ -393,7 +428,9 @@ def sections() -> dict[str, str]:
 @cache
 def _declared() -> tuple[Declared, ...]:
     table = paper_table("numbers")
-    table = table.assign(**{name: pd.to_numeric(table[name]) for name in ("within", "limit")})
+    table = table.assign(
+        **{name: pd.to_numeric(table[name]) for name in ("within", "limit")}
+    )
     return tuple(Declared(**row) for row in table.to_dict("records"))
 
 
@@ -402,7 +439,10 @@ def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> De
     not.
     """
     for row in _declared():
-        is_named = (row.claim, row.quantity) == (claim, quantity) and claim in sections()
+        is_named = (row.claim, row.quantity) == (
+            claim,
+            quantity,
+        ) and claim in sections()
         is_asked = not row.prompt or prompt in row.prompt.split()
         if is_named and is_asked and row.model in ("", model):
             return row
@@ -416,7 +456,9 @@ def method_check(*claims: str) -> pd.DataFrame:
     """Return what planted models say about the estimators of these sentences
     (data/calibration/method.csv).
     """
-    table = pd.read_csv(DATA / "calibration" / "method.csv", keep_default_na=False, na_values="")
+    table = pd.read_csv(
+        DATA / "calibration" / "method.csv", keep_default_na=False, na_values=""
+    )
     return table[table["claim"].isin(claims)].set_index("claim")
 
 

@@ -92,7 +92,9 @@ class Numbers:
 
 def _rounds(row: Declared, ours: Numbers) -> bool:
     printed = float(row.printed)
-    return abs(ours.recipe - printed) <= max(row.within * (1 + 1e-9), SAME * abs(printed))
+    return abs(ours.recipe - printed) <= max(
+        row.within * (1 + 1e-9), SAME * abs(printed)
+    )
 
 
 def _bound(row: Declared, ours: Numbers) -> bool:
@@ -106,8 +108,12 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     # p by the paper's recipe lies on the printed side (< or >) of the printed bound.
     "bound": _bound,
     # The whole interval lies above (below) the limit; without an interval, the number does.
-    "above": lambda row, ours: bool((ours.ci_low if ours.has_interval else ours.main) > row.limit),
-    "below": lambda row, ours: bool((ours.ci_high if ours.has_interval else ours.main) < row.limit),
+    "above": lambda row, ours: bool(
+        (ours.ci_low if ours.has_interval else ours.main) > row.limit
+    ),
+    "below": lambda row, ours: bool(
+        (ours.ci_high if ours.has_interval else ours.main) < row.limit
+    ),
     # A count or share of all there is lies at the limit or above it, above it.
     "at least": lambda row, ours: bool(ours.main >= row.limit),
     "more than": lambda row, ours: bool(ours.main > row.limit),
@@ -145,7 +151,13 @@ def count_of_models(count: int, n: int) -> dict[str, float]:
     """
     test = stats.binomtest(count, n)
     low, high = test.proportion_ci(0.95)
-    return {"corrected": count, "ci_low": n * low, "ci_high": n * high, "p": test.pvalue, "n": n}
+    return {
+        "corrected": count,
+        "ci_low": n * low,
+        "ci_high": n * high,
+        "p": test.pvalue,
+        "n": n,
+    }
 
 
 def p_of_interval(row: Declared, ours: Numbers) -> float | None:
@@ -161,7 +173,9 @@ def p_of_interval(row: Declared, ours: Numbers) -> float | None:
     if row.rule == "most":
         return float(stats.binomtest(round(ours.main), int(ours.n)).pvalue)
     if row.rule in ("above", "below") and ours.ci_low < ours.ci_high:
-        z = (ours.main - row.limit) / ((ours.ci_high - ours.ci_low) / (2 * stats.norm.ppf(0.975)))
+        z = (ours.main - row.limit) / (
+            (ours.ci_high - ours.ci_low) / (2 * stats.norm.ppf(0.975))
+        )
         return float(2 * stats.norm.sf(abs(z)))
     return None
 

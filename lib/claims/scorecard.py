@@ -43,10 +43,14 @@ def counts_by_evidence(gathered: pd.DataFrame) -> pd.DataFrame:
 
     A sentence has the evidence of its first primary quantity. One that cannot be tested has none.
     """
-    can_be_tested = gathered["role"].eq("primary") & ~gathered["word"].isin([BEYOND, NOT_TESTABLE])
+    can_be_tested = gathered["role"].eq("primary") & ~gathered["word"].isin(
+        [BEYOND, NOT_TESTABLE]
+    )
     first = gathered[can_be_tested].drop_duplicates("claim")
     table = pd.crosstab(first["word"], first["evidence"])
-    table = table.reindex(index=list(WORDS), columns=list(claims.EVIDENCE), fill_value=0)
+    table = table.reindex(
+        index=list(WORDS), columns=list(claims.EVIDENCE), fill_value=0
+    )
     table.insert(0, "all", counts(gathered))
     return table.rename_axis(index="word", columns=None)
 
@@ -56,7 +60,10 @@ def corrections(gathered: pd.DataFrame, level: float = LEVEL) -> pd.Series:
     there are.
     """
     p = gathered.loc[claims.primary_tests(gathered), "p"].astype(float)
-    kept = {name: int(multipletests(p, level, how)[0].sum()) for name, how in CORRECTIONS.items()}
+    kept = {
+        name: int(multipletests(p, level, how)[0].sum())
+        for name, how in CORRECTIONS.items()
+    }
     return pd.Series({"no correction": len(p)} | kept)
 
 
@@ -69,9 +76,9 @@ def statements(gathered: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in claims.paper_table("statements").itertuples():
-        words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates("claim")[
-            "word"
-        ]
+        words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates(
+            "claim"
+        )["word"]
         # Sentences that cannot be tested here are left out where another one can.
         told = set(words) - {NOT_TESTABLE}
         if len(told) > 1:
@@ -92,8 +99,12 @@ def statements(gathered: pd.DataFrame) -> pd.DataFrame:
 def counted(gathered: pd.DataFrame) -> str:
     """Return how many sentences of the paper have each word, with what those that hold rest on."""
     words, holds = counts(gathered), counts_by_evidence(gathered).loc[HOLDS]
-    evidence = " and ".join(f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name])
-    others = ", ".join(f"{n} {word}" for word, n in words.items() if word != HOLDS and n)
+    evidence = " and ".join(
+        f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]
+    )
+    others = ", ".join(
+        f"{n} {word}" for word, n in words.items() if word != HOLDS and n
+    )
     return (
         f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold ({evidence}). The "
         f"others: {others}."
@@ -114,7 +125,9 @@ def filled(text: str, gathered: pd.DataFrame) -> str:
         for column, name in (("prompt", prompt), ("model", model)):
             is_meant &= gathered[column].eq(name) | (name == "")
         if not is_meant.any():
-            raise InputError(f"no number {match.group()} in the claims; run: make published")
+            raise InputError(
+                f"no number {match.group()} in the claims; run: make published"
+            )
         return _formatted(gathered[is_meant].iloc[0], how)
 
     return NAMED.sub(number, text)
@@ -137,5 +150,8 @@ def _formatted(row: pd.Series, how: str) -> str:
         decimals = 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
     else:
         decimals = 2
-    texts = [f"{scale * one:.{decimals}f}{unit}" for one in (value, row["ci_low"], row["ci_high"])]
+    texts = [
+        f"{scale * one:.{decimals}f}{unit}"
+        for one in (value, row["ci_low"], row["ci_high"])
+    ]
     return texts[0] + (f" [{texts[1]}, {texts[2]}]" if has_interval else "")

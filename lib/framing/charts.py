@@ -11,7 +11,16 @@ from matplotlib.axes import Axes
 
 from ..show import charts
 from ..show.charts import Mark
-from ..show.figures import DENSE_TITLE, GREY, SIDES, Chart, label, model_label, new_chart, styled
+from ..show.figures import (
+    DENSE_TITLE,
+    GREY,
+    SIDES,
+    Chart,
+    label,
+    model_label,
+    new_chart,
+    styled,
+)
 from .effects import SIGNS
 from .opposites import corners
 
@@ -22,7 +31,9 @@ COLUMNS = 5  # small panels side by side
 
 
 @styled
-def draw_sources(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) -> Chart:
+def draw_sources(
+    slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]
+) -> Chart:
     """Draw slopes, a row of panels per source with its own scale, a panel per prompt (Figs 3C and
     3D).
 
@@ -56,14 +67,24 @@ def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
     offsets = {"positive": -0.15, "negative": 0.15}
     for (sign, read), shown in rows.assign(**known).groupby(["sign", "read"]):
         heights = shown["model"].map(models.index) + offsets.get(sign, 0)
-        mark = Mark(SIDES.get(sign, "black"), face="white" if read == "hidden" else "", size=5)
-        charts.intervals(axes, shown["slope"], shown["ci_low"], shown["ci_high"], heights, mark)
+        mark = Mark(
+            SIDES.get(sign, "black"), face="white" if read == "hidden" else "", size=5
+        )
+        charts.intervals(
+            axes, shown["slope"], shown["ci_low"], shown["ci_high"], heights, mark
+        )
     axes.axvline(0, color=GREY, linewidth=0.8)
 
 
 @styled
 def draw_density(
-    table: pd.DataFrame, x: str, y: str, *, title: str, named: int = 6, blur: bool = True
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    *,
+    title: str,
+    named: int = 6,
+    blur: bool = True,
 ) -> Chart:
     """Draw one model's rewards for prompt y over rewards for prompt x; darker = more texts (Fig 4).
 
@@ -73,13 +94,21 @@ def draw_density(
     figure = new_chart(9, 9.2, title, DENSE_TITLE)
     axes = figure.subplots()
     counts = axes.hexbin(
-        table[x], table[y], gridsize=70, bins="log", mincnt=1, cmap=COUNT_COLOURS, linewidths=0
+        table[x],
+        table[y],
+        gridsize=70,
+        bins="log",
+        mincnt=1,
+        cmap=COUNT_COLOURS,
+        linewidths=0,
     )
     _label_counts(figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis)
     cloud = axes.viewLim.frozen()
     # room for names beside the cloud of points
     across, up = 0.34 * cloud.width, 0.12 * cloud.height
-    axes.set(xlim=(cloud.x0 - across, cloud.x1 + across), ylim=(cloud.y0 - up, cloud.y1 + up))
+    axes.set(
+        xlim=(cloud.x0 - across, cloud.x1 + across), ylim=(cloud.y0 - up, cloud.y1 + up)
+    )
     axes.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
     texts = {
         "both": "rewarded for both",
@@ -89,9 +118,18 @@ def draw_density(
     }
     for corner, rows in corners(table, x, y, named).groupby("corner", sort=False):
         points = rows[[x, y]].to_numpy(dtype=float)
-        axes.plot(*points.T, "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
+        axes.plot(
+            *points.T,
+            "o",
+            markersize=8,
+            markerfacecolor="none",
+            markeredgecolor="black",
+        )
         names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
-        is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
+        is_right, is_top = (
+            corner in ("both", "good only"),
+            corner in ("both", "bad only"),
+        )
         _name_corner(axes, f"{texts[corner]}:", names, points, cloud, is_right, is_top)
     return figure
 
@@ -116,7 +154,9 @@ def _name_corner(
     middle = (cloud.y0 + cloud.y1) / 2
     within = (middle, cloud.y1) if is_top else (cloud.y0, middle)
     side = cloud.x1 if is_right else cloud.x0
-    charts.name_in_column(axes, names, points, side, gap=0.05 * cloud.height, within=within)
+    charts.name_in_column(
+        axes, names, points, side, gap=0.05 * cloud.height, within=within
+    )
     up = 0.06 * cloud.height
     axes.text(
         0.99 if is_right else 0.01,
@@ -131,7 +171,12 @@ def _name_corner(
 
 @styled
 def draw_scatters(
-    tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, notes: Mapping[str, str]
+    tables: Mapping[str, pd.DataFrame],
+    x: str,
+    y: str,
+    *,
+    title: str,
+    notes: Mapping[str, str],
 ) -> Chart:
     """Draw rewards for prompt y over rewards for prompt x, a small panel per model (Figs 4 and A2).
 
@@ -142,7 +187,13 @@ def draw_scatters(
     figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(tables), columns)
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
-        look = {"gridsize": 40, "bins": "log", "mincnt": 1, "cmap": COUNT_COLOURS, "linewidths": 0}
+        look = {
+            "gridsize": 40,
+            "bins": "log",
+            "mincnt": 1,
+            "cmap": COUNT_COLOURS,
+            "linewidths": 0,
+        }
         axes.hexbin(table[x], table[y], **look)
         axes.set_title(f"{model_label(name)}\n{notes[name]}", fontsize=11)
         axes.tick_params(labelsize=9)
@@ -152,7 +203,9 @@ def draw_scatters(
 
 
 @styled
-def draw_sentiment(rows: pd.DataFrame, *, title: str, notes: Mapping[str, str]) -> Chart:
+def draw_sentiment(
+    rows: pd.DataFrame, *, title: str, notes: Mapping[str, str]
+) -> Chart:
     """Draw one model's rewards over the sentiment of words, a panel per prompt (Figs 3A and 3B).
 
     `rows`: observations of one model (lib.framing.effects). A line with its 95% band is fitted
@@ -160,7 +213,9 @@ def draw_sentiment(rows: pd.DataFrame, *, title: str, notes: Mapping[str, str]) 
     """
     prompts = list(rows["prompt"].unique())
     figure, panels = charts.row_of_panels(prompts, height=5, title=title, width=6)
-    for axes, (prompt, own) in zip(panels, rows.groupby("prompt", sort=False), strict=True):
+    for axes, (prompt, own) in zip(
+        panels, rows.groupby("prompt", sort=False), strict=True
+    ):
         for sign, words in own.groupby(np.sign(own["sentiment"]).map(SIGNS)):
             dots = {"s": 16, "alpha": 0.35, "linewidths": 0}
             seaborn.regplot(

@@ -44,8 +44,12 @@ def observations(
     keys = ["word", *columns]
     pieces = {}
     for name, frame in joined.items():
-        pieces[name] = frame.melt(keys, list(prompts), var_name="prompt", value_name="reward")
-    rows = pd.concat(pieces, names=["model"]).reset_index("model").reset_index(drop=True)
+        pieces[name] = frame.melt(
+            keys, list(prompts), var_name="prompt", value_name="reward"
+        )
+    rows = (
+        pd.concat(pieces, names=["model"]).reset_index("model").reset_index(drop=True)
+    )
     return rows.astype({"reward": float})[["model", "prompt", *keys, "reward"]]
 
 
@@ -84,7 +88,9 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
     prompt: order alone.
     """
     rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
-    return rows.assign(reward=stats.norm.ppf((rewards.rank() - 0.5) / rewards.transform("size")))
+    return rows.assign(
+        reward=stats.norm.ppf((rewards.rank() - 0.5) / rewards.transform("size"))
+    )
 
 
 # --- slopes and the paper's tests -----------------------------------------------------------------
@@ -108,12 +114,17 @@ def slopes(
     tables = []
     for key, group in rows.groupby(list(by), sort=False):
         design = add_constant(group[list(predictors)].astype(float), has_constant="add")
-        if len(group) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
+        if (
+            len(group) <= design.shape[1]
+            or np.linalg.matrix_rank(design) < design.shape[1]
+        ):
             few = (
                 f"{len(group)} words of {', '.join(map(str, key))} give no slope on "
                 f"{' and '.join(predictors)}"
             )
-            raise InputError(f"{few}; score more words, or use a lexicon with more of them")
+            raise InputError(
+                f"{few}; score more words, or use a lexicon with more of them"
+            )
         fit = OLS(group["reward"].astype(float), design).fit(
             cov_type="HC3" if robust else "nonrobust"
         )
@@ -128,8 +139,15 @@ def slopes(
             "n": len(group),
             "r2": fit.rsquared,
         }
-        table = pd.DataFrame(columns).drop(index="const").rename_axis("predictor").reset_index()
-        tables.append(pd.DataFrame(dict(zip(by, key, strict=True)), table.index).join(table))
+        table = (
+            pd.DataFrame(columns)
+            .drop(index="const")
+            .rename_axis("predictor")
+            .reset_index()
+        )
+        tables.append(
+            pd.DataFrame(dict(zip(by, key, strict=True)), table.index).join(table)
+        )
     return pd.concat(tables, ignore_index=True)
 
 
@@ -137,13 +155,17 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
     """Return slopes of reward on sentiment among positive and among negative words (Fig 3C):
     slopes() by `sign`.
     """
-    signed = rows.assign(sign=np.sign(rows["sentiment"]).map(SIGNS)).dropna(subset="sign")
+    signed = rows.assign(sign=np.sign(rows["sentiment"]).map(SIGNS)).dropna(
+        subset="sign"
+    )
     if missing := [sign for sign in SIGNS.values() if sign not in set(signed["sign"])]:
         raise InputError(
             f"no {missing[0]} word has a score; score more words, or use a lexicon with more of "
             "them"
         )
-    return slopes(signed, by=("model", "prompt", "sign"), robust=robust).drop(columns="predictor")
+    return slopes(signed, by=("model", "prompt", "sign"), robust=robust).drop(
+        columns="predictor"
+    )
 
 
 def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
@@ -154,7 +176,9 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
     words, where rewards should *fall* with sentiment. So the gap of the requested side is
     (-negative) - (-positive), the same number. Models with one slope only are left out.
     """
-    wide = by_sign.pivot_table("slope", ["model", "prompt"], "sign").rename_axis(columns=None)
+    wide = by_sign.pivot_table("slope", ["model", "prompt"], "sign").rename_axis(
+        columns=None
+    )
     wide = wide.loc[
         by_sign.set_index(["model", "prompt"]).index.unique(), list(SIGNS.values())
     ].dropna()
@@ -175,7 +199,9 @@ def whole_slope(x: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """
     first, *controls = x.reshape(len(x), -1).T
     held = np.column_stack(controls) if controls else None
-    return crossed.slope(first, reward, held), crossed.slope_influence(first, reward, held)
+    return crossed.slope(first, reward, held), crossed.slope_influence(
+        first, reward, held
+    )
 
 
 def positive_minus_negative(statistic: Statistic) -> Statistic:
@@ -183,7 +209,9 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
     words do not count.
     """
 
-    def difference(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def difference(
+        sentiment: np.ndarray, reward: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         up, down = sentiment > 0, sentiment < 0
         (above, raises), (below, lowers) = (
             statistic(sentiment[sign], reward[sign]) for sign in (up, down)
@@ -237,10 +265,13 @@ def measured(
         values[columns], influence[some] = statistic(x[places], y[some])
     values = pd.Series(values, wide.columns)
     influence = pd.DataFrame(influence, wide.index, wide.columns)
-    of_words = influence.groupby("word", sort=False).sum(min_count=1)  # spellings of a word add up
+    of_words = influence.groupby("word", sort=False).sum(
+        min_count=1
+    )  # spellings of a word add up
     return {
         prompt: Measured(
-            values.xs(prompt, level="prompt"), of_words.xs(prompt, level="prompt", axis="columns")
+            values.xs(prompt, level="prompt"),
+            of_words.xs(prompt, level="prompt", axis="columns"),
         )
         for prompt in rows["prompt"].unique()
     }
@@ -248,9 +279,15 @@ def measured(
 
 def _rewards_by_word(rows: pd.DataFrame, predictors: Sequence[str]) -> pd.DataFrame:
     """Return the rewards of observations: (word, spelling, predictors) x (model, prompt)."""
-    numbered = rows.assign(spelling=rows.groupby(["model", "prompt", "word"]).cumcount())
-    wide = numbered.pivot_table("reward", ["word", "spelling", *predictors], ["model", "prompt"])
-    return wide[list(itertools.product(rows["model"].unique(), rows["prompt"].unique()))]
+    numbered = rows.assign(
+        spelling=rows.groupby(["model", "prompt", "word"]).cumcount()
+    )
+    wide = numbered.pivot_table(
+        "reward", ["word", "spelling", *predictors], ["model", "prompt"]
+    )
+    return wide[
+        list(itertools.product(rows["model"].unique(), rows["prompt"].unique()))
+    ]
 
 
 def _refuse_few_words(wide: pd.DataFrame) -> None:
@@ -279,11 +316,20 @@ def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     """
     tables = []
     for prompt, one in of_prompts.items():
-        every = pd.concat([one.by_model(), pd.DataFrame([vars(one.mean)], [ALL])]).rename_axis(
-            "model"
-        )
+        every = pd.concat(
+            [one.by_model(), pd.DataFrame([vars(one.mean)], [ALL])]
+        ).rename_axis("model")
         tables.append(every.reset_index().assign(prompt=prompt))
-    columns = ["prompt", "model", "estimate", "standard_error", "ci_low", "ci_high", "p", "n"]
+    columns = [
+        "prompt",
+        "model",
+        "estimate",
+        "standard_error",
+        "ci_low",
+        "ci_high",
+        "p",
+        "n",
+    ]
     return pd.concat(tables, ignore_index=True)[columns]
 
 
@@ -295,7 +341,9 @@ def interaction(spreads: Mapping[str, Measured]) -> Measured:
     large when good things are asked for. It needs only the signs of sentiment, no grades and no
     common scale. Raise InputError without a prompt of each kind.
     """
-    times = {side: sum(polarity(prompt) == side for prompt in spreads) for side in (1, -1)}
+    times = {
+        side: sum(polarity(prompt) == side for prompt in spreads) for side in (1, -1)
+    }
     if not all(times.values()):
         raise InputError(
             "an interaction needs a prompt for good and one for bad things, as prompts=best,worst"

@@ -35,7 +35,10 @@ def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     """
     if control == "bent":
         sentiment = rows["sentiment"]
-        parts = {"positive_part": sentiment.clip(lower=0), "negative_part": sentiment.clip(upper=0)}
+        parts = {
+            "positive_part": sentiment.clip(lower=0),
+            "negative_part": sentiment.clip(upper=0),
+        }
         rows = rows.assign(is_positive=sentiment > 0, **parts)
     return rows[list(CONTROLS[control])].astype(float)
 
@@ -47,7 +50,9 @@ def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     columns = predictors(rows, control)
     fits = effects.slopes(rows.assign(**columns), list(columns))
     return (
-        fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
+        fits[fits["predictor"] == "log_frequency"]
+        .drop(columns="predictor")
+        .reset_index(drop=True)
     )
 
 

@@ -11,13 +11,18 @@ from scipy import stats
 from ..stats.crossed import Measured
 
 
-def correlations(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> Measured:
+def correlations(
+    tables: Mapping[str, pd.DataFrame], first: str, second: str
+) -> Measured:
     """Return Pearson's r between each model's rewards for two prompts, and how much each text
     moves it.
     """
     values, influence = {}, {}
     for name, table in tables.items():
-        x, y = (stats.zscore(table[prompt].to_numpy(dtype=float)) for prompt in (first, second))
+        x, y = (
+            stats.zscore(table[prompt].to_numpy(dtype=float))
+            for prompt in (first, second)
+        )
         values[name] = r = float((x * y).mean())
         moved = (x * y - r * (x**2 + y**2) / 2) / (len(x) - 1)
         influence[name] = pd.Series(moved).groupby(table["text"].to_numpy()).sum()
@@ -31,7 +36,9 @@ def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
     Rewards are not standardised, so the prompt with the larger spread decides.
     """
     x, y = (table[prompt].astype(float) for prompt in (good, bad))
-    return table.assign(both=(x + y).astype(np.float32), either=(x - y).astype(np.float32))
+    return table.assign(
+        both=(x + y).astype(np.float32), either=(x - y).astype(np.float32)
+    )
 
 
 def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFrame:
@@ -43,13 +50,23 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
     """
     ordered = table.sort_values("token_id")
     ordered = ordered[~ordered["text"].str.strip().duplicated()]
-    x, y = ((ordered[p] - ordered[p].mean()) / ordered[p].std(ddof=0) for p in (good, bad))
-    ways = {"both": (x, y), "neither": (-x, -y), "good only": (x, -y), "bad only": (-x, y)}
+    x, y = (
+        (ordered[p] - ordered[p].mean()) / ordered[p].std(ddof=0) for p in (good, bad)
+    )
+    ways = {
+        "both": (x, y),
+        "neither": (-x, -y),
+        "good only": (x, -y),
+        "bad only": (-x, y),
+    }
     extreme = {
         corner: np.minimum(*way).sort_values(ascending=False, kind="stable")
         for corner, way in ways.items()
     }
     return pd.concat(
-        [ordered.loc[way.index[:n]].assign(corner=corner) for corner, way in extreme.items()],
+        [
+            ordered.loc[way.index[:n]].assign(corner=corner)
+            for corner, way in extreme.items()
+        ],
         ignore_index=True,
     )

@@ -33,15 +33,17 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
     """
     paper = paper_table(figure)
     paper = paper.assign(
-        ci_low=paper["slope"] - paper["halfwidth"], ci_high=paper["slope"] + paper["halfwidth"]
+        ci_low=paper["slope"] - paper["halfwidth"],
+        ci_high=paper["slope"] + paper["halfwidth"],
     )
     order = {
-        name: place for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))
+        name: place
+        for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))
     }
     rows = pd.concat([paper.assign(source=PAPER), ours.assign(source=HERE)])
-    rows = rows.sort_values("model", key=lambda names: names.map(order), kind="stable").set_index(
-        "prompt"
-    )
+    rows = rows.sort_values(
+        "model", key=lambda names: names.map(order), kind="stable"
+    ).set_index("prompt")
     return rows.loc[list(ours["prompt"].unique())].reset_index()
 
 
@@ -76,10 +78,13 @@ def frequency_cells(
     fits = {}
     for how in lexicons.HOW:
         joined = {
-            name: lexicons.join(table, known, how, control=held) for name, table in tables.items()
+            name: lexicons.join(table, known, how, control=held)
+            for name, table in tables.items()
         }
         rows = effects.observations(joined, ASKED, ["frequency", "sentiment"])
-        fits[how] = frequency.frequency_slopes(frequency.log_frequency(rows), "sentiment")
+        fits[how] = frequency.frequency_slopes(
+            frequency.log_frequency(rows), "sentiment"
+        )
     return _slope_cells(printed, fits, ["prompt"])
 
 
@@ -92,11 +97,16 @@ def combined_cells(
     cells.printed_lists.
     """
     printed = cells.printed_lists(table) if printed is None else printed
-    combined = {name: both_and_either(own, "best", "worst") for name, own in tables.items()}
+    combined = {
+        name: both_and_either(own, "best", "worst") for name, own in tables.items()
+    }
     shared = [
-        scores.shared_vocabulary(combined, COMBINED[table], trim=trim) for trim in (False, True)
+        scores.shared_vocabulary(combined, COMBINED[table], trim=trim)
+        for trim in (False, True)
     ]
-    return cells.compare_lists(printed, *({name: own[name] for name in own} for own in shared))
+    return cells.compare_lists(
+        printed, *({name: own[name] for name in own} for own in shared)
+    )
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -113,10 +123,13 @@ def _slope_cells(
     model.
     """
     paper, *ours = (
-        rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values())
+        rows.pivot_table("slope", index, "model", sort=False)
+        for rows in (printed, *fits.values())
     )
     compared = cells.compare_cells(paper, *ours)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)
     within = cells.compare_cells(halfwidths, halfwidths)["paper"].astype(float)
-    off = np.abs(compared["as_published"].astype(float) - compared["paper"].astype(float))
+    off = np.abs(
+        compared["as_published"].astype(float) - compared["paper"].astype(float)
+    )
     return compared.assign(agrees=off <= within * (1 + 1e-9))

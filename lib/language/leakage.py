@@ -64,16 +64,24 @@ def _inputs_of_both(
     as_logs = {prompt: f"log_probability {prompt}" for prompt in prompts}
     left = rewards[[*scores.COLUMNS, *prompts]].rename(columns=as_rewards)
     right = log_probabilities[["token_id", "token", *prompts]].rename(columns=as_logs)
-    both = left.merge(right, on="token_id", suffixes=("", " predicted"), validate="one_to_one")
+    both = left.merge(
+        right, on="token_id", suffixes=("", " predicted"), validate="one_to_one"
+    )
     if both.empty or (both.pop("token predicted") != both["token"]).any():
         raise InputError(
             "the two models have different vocabularies; compare a reward model with the language "
             "model that it was made from"
         )
     groups = both["input_group"]
-    inputs = both.sort_values("token_id").drop_duplicates("input_group").set_index("input_group")
+    inputs = (
+        both.sort_values("token_id")
+        .drop_duplicates("input_group")
+        .set_index("input_group")
+    )
     for column in as_logs.values():
-        inputs[column] = np.log(np.exp(both[column].astype(float)).groupby(groups).sum())
+        inputs[column] = np.log(
+            np.exp(both[column].astype(float)).groupby(groups).sum()
+        )
     return inputs
 
 
@@ -87,23 +95,32 @@ def explained(
     `share` is rho squared. `tau` is Kendall's tau-b, where nothing is held constant. InputError
     where a column cannot be ranked.
     """
-    pairs = {prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts}
+    pairs = {
+        prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts
+    }
     columns = [
         *(name for pair in pairs.values() for name in pair),
         *HELD_CONSTANT["sentiment and frequency"],
     ]
     refuse_unranked(rows, prompts)
-    draws, place = rank_covariances(rows[columns].to_numpy(), resamples, seed), columns.index
+    draws, place = (
+        rank_covariances(rows[columns].to_numpy(), resamples, seed),
+        columns.index,
+    )
     correlations = []
     for prompt, pair in pairs.items():
         for held, controls in HELD_CONSTANT.items():
-            rho = pingouin.partial_corr(rows, *pair, controls or None, method="spearman")[
-                "r"
-            ].item()
+            rho = pingouin.partial_corr(
+                rows, *pair, controls or None, method="spearman"
+            )["r"].item()
             ci_low, ci_high = resampling.interval(
                 partial(draws, [*map(place, pair), *map(place, controls)])
             )
-            tau = np.nan if controls else stats.kendalltau(rows[pair[0]], rows[pair[1]]).statistic
+            tau = (
+                np.nan
+                if controls
+                else stats.kendalltau(rows[pair[0]], rows[pair[1]]).statistic
+            )
             numbers = {
                 "rho": rho,
                 "ci_low": ci_low,
@@ -133,7 +150,8 @@ def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.nd
     only says how often each row counts.
     """
     codes = [
-        np.unique(column, return_inverse=True)[1] for column in np.asarray(values, dtype=float).T
+        np.unique(column, return_inverse=True)[1]
+        for column in np.asarray(values, dtype=float).T
     ]
 
     def covariance(drawn: np.ndarray) -> np.ndarray:
@@ -157,7 +175,9 @@ def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
     """
     scores.refuse_few(rows, FEWEST, "English words among the tokens")
     for column in (
-        f"{kind} {prompt}" for prompt in prompts for kind in ("reward", "log_probability")
+        f"{kind} {prompt}"
+        for prompt in prompts
+        for kind in ("reward", "log_probability")
     ):
         if rows[column].isna().any() or rows[column].nunique() < 2:
             raise InputError(
@@ -170,9 +190,13 @@ def function_words() -> frozenset[str]:
     """Return English function words in small letters, without pronouns that can be an answer,
     such as `nothing`.
     """
-    return frozenset(pd.read_csv(DATA / "function_words.csv", keep_default_na=False)["word"])
+    return frozenset(
+        pd.read_csv(DATA / "function_words.csv", keep_default_na=False)["word"]
+    )
 
 
 def is_function_word(texts: Sequence[str]) -> np.ndarray:
     """Return whether each trimmed text is a function word in any case, (n,) bool."""
-    return np.array([text.strip().lower() in function_words() for text in texts], dtype=bool)
+    return np.array(
+        [text.strip().lower() in function_words() for text in texts], dtype=bool
+    )

@@ -17,7 +17,9 @@ from ..stats import rankings, resampling
 from ..tables import lexicons
 
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # nats
-Kinds = Mapping[str, Callable[[str], bool]]  # group of texts -> whether a text belongs to it
+Kinds = Mapping[
+    str, Callable[[str], bool]
+]  # group of texts -> whether a text belongs to it
 # natural logarithms of the strengths among which a policy is sought
 NEAREST, FARTHEST = -30.0, 60.0
 
@@ -25,7 +27,9 @@ NEAREST, FARTHEST = -30.0, 60.0
 # reference ---------
 
 
-def optimum(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
+def optimum(
+    log_reference: np.ndarray, reward: np.ndarray, strength: float
+) -> np.ndarray:
     """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per
     unit of reward.
 
@@ -37,7 +41,9 @@ def optimum(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> n
     return tilted - logsumexp(tilted)
 
 
-def best_of(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
+def best_of(
+    log_reference: np.ndarray, reward: np.ndarray, strength: float
+) -> np.ndarray:
     """Return the log-probabilities of the best of n = 1 + strength draws from the reference,
     (replies,).
 
@@ -51,7 +57,9 @@ def best_of(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> n
     with np.errstate(divide="ignore"):
         # log of P(reward = r | reward <= r)
         share = np.log(np.minimum(mass, np.exp(at_most))) - at_most
-        log_level = n * at_most + np.log(-np.expm1(n * np.log1p(-np.exp(np.minimum(share, 0.0)))))
+        log_level = n * at_most + np.log(
+            -np.expm1(n * np.log1p(-np.exp(np.minimum(share, 0.0))))
+        )
         log_policy = log_level[level] + log_reference - np.log(mass)[level]
     return log_policy - logsumexp(log_policy)
 
@@ -64,7 +72,9 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     """Return KL(policy || reference) in nats, >= 0."""
     given = np.exp(log_policy)
     likely = given > 0
-    return float(max(0.0, np.sum(given[likely] * (log_policy[likely] - log_reference[likely]))))
+    return float(
+        max(0.0, np.sum(given[likely] * (log_policy[likely] - log_reference[likely])))
+    )
 
 
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
@@ -84,7 +94,10 @@ def strength_at(
         return np.nan
 
     def excess(log_strength: float) -> float:
-        return kl(policy(log_reference, reward, np.exp(log_strength)), log_reference) - nats
+        return (
+            kl(policy(log_reference, reward, np.exp(log_strength)), log_reference)
+            - nats
+        )
 
     if excess(FARTHEST) <= 0:  # as near to the largest as floating point can tell
         return np.nan
@@ -92,7 +105,10 @@ def strength_at(
 
 
 def replies(
-    rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompt: str, kinds: Kinds | None = None
+    rewards: pd.DataFrame,
+    log_probabilities: pd.DataFrame,
+    prompt: str,
+    kinds: Kinds | None = None,
 ) -> pd.DataFrame:
     """Return what both models can say: one row per token, with its reward and its probability under
     the reference.
@@ -116,7 +132,8 @@ def replies(
     words = rows["text"].str.strip().str.lower()
     known = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
     rows = rows.assign(
-        log_reference=rows["log_reference"] - total, frequency=np.log10(words.map(known))
+        log_reference=rows["log_reference"] - total,
+        frequency=np.log10(words.map(known)),
     )
     for name, belongs in (kinds or {}).items():
         rows[name] = rows["text"].map(belongs).astype(bool)
@@ -132,12 +149,17 @@ def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame) -> pd.DataFr
     """
     left = rewards[["token_id", "token", "text", "input_group", "reward"]]
     right = log_probabilities[["token_id", "token", "text", "log_reference"]]
-    joined = left.merge(right.drop(columns="text"), on=["token_id", "token"], validate="one_to_one")
+    joined = left.merge(
+        right.drop(columns="text"), on=["token_id", "token"], validate="one_to_one"
+    )
     if len(joined) < min(len(left), len(right)):  # another vocabulary
         left, right = (
-            table.sort_values("token_id").drop_duplicates("text") for table in (left, right)
+            table.sort_values("token_id").drop_duplicates("text")
+            for table in (left, right)
         )
-        joined = left.merge(right[["text", "log_reference"]], on="text", validate="one_to_one")
+        joined = left.merge(
+            right[["text", "log_reference"]], on="text", validate="one_to_one"
+        )
     if joined.empty:
         raise InputError(
             "the two models have no text in common; choose a language model with a similar "
@@ -157,7 +179,8 @@ def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.Dat
     """
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
     described = [
-        {"policy": "reference", "budget": 0.0, "strength": 0.0} | describe(rows, log_reference)
+        {"policy": "reference", "budget": 0.0, "strength": 0.0}
+        | describe(rows, log_reference)
     ]
     for name, policy in POLICIES.items():
         for budget in budgets:
@@ -203,7 +226,9 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
 
     def largest(log_strength: float) -> float:
         return (
-            np.bincount(group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))).max()
+            np.bincount(
+                group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))
+            ).max()
             - 0.5
         )
 
@@ -212,7 +237,11 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
     reached = next((i for i, at in enumerate(grid) if largest(at) >= 0), None)
     if reached is None:
         return np.nan, ""
-    at = brentq(largest, grid[reached - 1], grid[reached], xtol=1e-10) if reached else grid[0]
+    at = (
+        brentq(largest, grid[reached - 1], grid[reached], xtol=1e-10)
+        if reached
+        else grid[0]
+    )
     policy = optimum(log_reference, reward, np.exp(at))
     winner = np.bincount(group, np.exp(policy)).argmax()
     return kl(policy, log_reference), rows["text"].to_numpy()[group == winner][0]
@@ -246,21 +275,32 @@ def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
             suffixes=("", " second"),
             validate="one_to_one",
         )
-        log_reference = both["log_reference"].to_numpy() - logsumexp(both["log_reference"])
+        log_reference = both["log_reference"].to_numpy() - logsumexp(
+            both["log_reference"]
+        )
         rewards = [both[column].to_numpy() for column in ("reward", "reward second")]
-        strengths = [strength_at(optimum, log_reference, reward, nats) for reward in rewards]
+        strengths = [
+            strength_at(optimum, log_reference, reward, nats) for reward in rewards
+        ]
         if not np.isfinite(strengths).all():
             continue
         policies = [
-            np.exp(optimum(log_reference, *pair)) for pair in zip(rewards, strengths, strict=True)
+            np.exp(optimum(log_reference, *pair))
+            for pair in zip(rewards, strengths, strict=True)
         ]
         tau = rankings.tau_matrix(both[["reward", "reward second"]]).iloc[0, 1]
-        compared.append([first, second, tau, float(np.minimum(*policies).sum()), len(both)])
+        compared.append(
+            [first, second, tau, float(np.minimum(*policies).sum()), len(both)]
+        )
     return pd.DataFrame(compared, columns=["first", "second", "tau", "overlap", "n"])
 
 
 def group_ratio(
-    rows: pd.DataFrame, log_policy: np.ndarray, group: str, resamples: int = 1000, seed: int = 0
+    rows: pd.DataFrame,
+    log_policy: np.ndarray,
+    group: str,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> dict[str, float]:
     """Return how many times as often as the reference a policy names a typical text of a group.
 
@@ -268,12 +308,18 @@ def group_ratio(
     percentile bootstrap. `total` is the ratio of the group's whole probability. All but n are
     missing for fewer than two inputs.
     """
-    listed = rows.assign(policy=np.exp(log_policy), reference=np.exp(rows["log_reference"]))[
-        rows[group]
-    ]
+    listed = rows.assign(
+        policy=np.exp(log_policy), reference=np.exp(rows["log_reference"])
+    )[rows[group]]
     inputs = listed.groupby("input_group")[["policy", "reference"]].sum()
     if (n := len(inputs)) < 2:
-        return {"ratio": np.nan, "ci_low": np.nan, "ci_high": np.nan, "total": np.nan, "n": n}
+        return {
+            "ratio": np.nan,
+            "ci_low": np.nan,
+            "ci_high": np.nan,
+            "total": np.nan,
+            "n": n,
+        }
     logs = np.log(
         np.maximum(inputs["policy"], np.finfo(float).tiny) / inputs["reference"]
     ).to_numpy()

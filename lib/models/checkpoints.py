@@ -36,7 +36,11 @@ from .files import (
     weight_files,
 )
 
-AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
+AutoClass = (
+    type[AutoModel]
+    | type[AutoModelForSequenceClassification]
+    | type[AutoModelForCausalLM]
+)
 # that any model may have; it is built before weights are looked at
 MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000
 # tensors of old checkpoints that models now compute
@@ -92,7 +96,9 @@ def open_source(
     if attention is None and heeds_declared:
         attention = _declared(files.folder, config)
     dtype = dtype_for(dtype, device, config)
-    return Source(files, config, tensors, device, dtype, set_attention(config, attention))
+    return Source(
+        files, config, tensors, device, dtype, set_attention(config, attention)
+    )
 
 
 # --- how it is computed ---------------------------------------------------------------------------
@@ -106,7 +112,9 @@ def device_for(device: str | None) -> str:
         mps = "mps" if torch.backends.mps.is_available() else "cpu"
         return "cuda" if torch.cuda.is_available() else mps
     with refusing(
-        f"device '{device}' cannot be used", "leave device out", (RuntimeError, AssertionError)
+        f"device '{device}' cannot be used",
+        "leave device out",
+        (RuntimeError, AssertionError),
     ):
         torch.empty(0, device=device)
     return device
@@ -118,7 +126,9 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
     """
     dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
     if dtype not in ("float32", "bfloat16", "float16", "float64"):
-        raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
+        raise InputError(
+            f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}"
+        )
     if (device, dtype) != ("cpu", "float16"):
         return dtype
     slower = (
@@ -149,7 +159,9 @@ def config_of(folder: Path) -> PreTrainedConfig:
         or two_rope_bases(text if isinstance(text, dict) else {})
     ):
         raise InputError(f"{folder} {problem}")
-    config.return_dict = True  # False changes no number, but what a model's outputs are called
+    config.return_dict = (
+        True  # False changes no number, but what a model's outputs are called
+    )
     return config
 
 
@@ -194,12 +206,13 @@ def _problem_of(config: PreTrainedConfig) -> str:
             f"has a config.json where architectures is {named!r}; write the name of its class, "
             "or null"
         )
-    for name, most in {"num_hidden_layers": MOST_LAYERS, "vocab_size": MOST_TOKENS}.items():
+    for name, most in {
+        "num_hidden_layers": MOST_LAYERS,
+        "vocab_size": MOST_TOKENS,
+    }.items():
         size = getattr(config, name, 1)
         if not isinstance(size, int) or not 1 <= size <= most:
-            return (
-                f"has a config.json where {name} is {size!r}, which no model has; download it again"
-            )
+            return f"has a config.json where {name} is {size!r}, which no model has; download it again"
     return ""
 
 
@@ -223,7 +236,9 @@ def declared_attention(folder: Path) -> str | None:
     declares none of them.
     """
     fields = read_json(folder / "config.json")
-    names = (fields.get(name) for name in ("attn_implementation", "_attn_implementation"))
+    names = (
+        fields.get(name) for name in ("attn_implementation", "_attn_implementation")
+    )
     return next((name for name in names if name in ("eager", "sdpa")), None)
 
 
@@ -254,7 +269,8 @@ def soft_caps(config: PreTrainedConfig) -> bool:
     cap (Gemma-3: none).
     """
     return (
-        config.model_type == "gemma2" or getattr(config, "attn_logit_softcapping", None) is not None
+        config.model_type == "gemma2"
+        or getattr(config, "attn_logit_softcapping", None) is not None
     )
 
 
@@ -272,7 +288,9 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
             "sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'"
         )
     elif attention not in (None, "eager", "sdpa"):
-        raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
+        raise InputError(
+            f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}"
+        )
     return attention or usual_attention(config)
 
 
@@ -281,7 +299,9 @@ def usual_attention(config: PreTrainedConfig) -> str:
     drop something.
     """
     # BLOOM
-    without_sdpa = not getattr(MODEL_MAPPING.get(type(config), None), "_supports_sdpa", True)
+    without_sdpa = not getattr(
+        MODEL_MAPPING.get(type(config), None), "_supports_sdpa", True
+    )
     return "eager" if soft_caps(config) or without_sdpa else "sdpa"
 
 
@@ -305,7 +325,9 @@ def from_safetensors(
     }
     with quiet_transformers(), built_from(folder):
         with torch.device("meta"):  # only to learn which class it is
-            own = type(kind.from_config(copy.deepcopy(config), trust_remote_code=False, **how))
+            own = type(
+                kind.from_config(copy.deepcopy(config), trust_remote_code=False, **how)
+            )
         opened = [open_tensors(path) for path in weight_files(folder)]
         tensors: dict[str, object] = {}
         for file in opened:
@@ -327,18 +349,28 @@ def _limit_positions(model: PreTrainedModel, folder: Path) -> None:
     """Let a model whose positions are rows of a table (GPT-2, OPT, BERT) refuse longer inputs
     before it reads them.
     """
-    tables = [part for name, part in model.named_modules() if name.rpartition(".")[2] in POSITIONS]
+    tables = [
+        part
+        for name, part in model.named_modules()
+        if name.rpartition(".")[2] in POSITIONS
+    ]
     # OPT begins at row 2, and RoBERTa behind the row of the padding token.
     limits = [
         table.num_embeddings
-        - getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1)
+        - getattr(
+            table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1
+        )
         for table in tables
         if isinstance(table, nn.Embedding)
     ]
 
     def check(_: nn.Module, given: tuple, named: dict) -> None:
         read = next(
-            (named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None),
+            (
+                named[name]
+                for name in ("input_ids", "inputs_embeds")
+                if named.get(name) is not None
+            ),
             *given[:1],
         )
         positions = named.get("position_ids")
@@ -364,7 +396,9 @@ def length_limit(config: PreTrainedConfig) -> int | None:
     # one, or one per kind of layer
     ropes = [rope, *(value for value in rope.values() if isinstance(value, dict))]
     limits = [
-        config.max_position_embeddings for rope in ropes if "dynamic" in str(rope.get("rope_type"))
+        config.max_position_embeddings
+        for rope in ropes
+        if "dynamic" in str(rope.get("rope_type"))
     ]
     limits += [
         rope["original_max_position_embeddings"]
@@ -387,9 +421,13 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
                 if name.endswith("max_seq_len_cached"):
                     setattr(module, name, module.original_max_seq_len)
                 elif name.endswith("original_inv_freq"):
-                    with torch.inference_mode(False):  # so that it can be changed in any mode
+                    with torch.inference_mode(
+                        False
+                    ):  # so that it can be changed in any mode
                         setattr(
-                            module, name.replace("original_", ""), getattr(module, name).clone()
+                            module,
+                            name.replace("original_", ""),
+                            getattr(module, name).clone(),
                         )
 
     if length_limit(model.config) is not None:
@@ -424,17 +462,22 @@ def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
         return model.to(device).eval()
 
 
-def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str], head_name: str = "") -> None:
+def refuse_unloaded(
+    folder: Path, report: dict, extra: Iterable[str], head_name: str = ""
+) -> None:
     """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any
     is left over.
 
     head_name: the head that the tensors belong to; "" for the tensors of the backbone.
     """
     misshapen = [
-        key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]
+        key[0] if isinstance(key, tuple) else str(key)
+        for key in report["mismatched_keys"]
     ]
     extra = [key for key in extra if not key.endswith(COMPUTED)]
-    what, whose = ("head tensors", f" for head {head_name}") if head_name else ("tensors", "")
+    what, whose = (
+        ("head tensors", f" for head {head_name}") if head_name else ("tensors", "")
+    )
     for problem, wrong in (
         ("lacks", report["missing_keys"]),
         ("misshapes", misshapen),

@@ -41,7 +41,9 @@ CLOSINGS = ("rendered", "trim")
 BOS = ("single", "double", "none")
 # of a tokenizer's results
 ONLY_IDS = {"return_attention_mask": False, "return_token_type_ids": False}
-TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
+TEXTS_AT_ONCE = (
+    8192  # conversations tokenised before their common prefix is dropped again
+)
 
 Ids = tuple[int, ...]
 Turns = Sequence[dict[str, str]]  # each with role and content
@@ -72,7 +74,11 @@ class Conversation:
 
 
 def open_conversation(
-    tokenizer: PreTrainedTokenizerBase, prompt: str, bos: str = "single", *, gated: bool = False
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    bos: str = "single",
+    *,
+    gated: bool = False,
 ) -> Conversation:
     """Return the prompt rendered with a gap for the reply.
 
@@ -124,7 +130,9 @@ def encode(
     return inputs
 
 
-def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str]) -> list[str]:
+def render(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str]
+) -> list[str]:
     """Return the conversations (prompt, reply) as text, by the tokenizer's chat template with
     its date fixed.
     """
@@ -163,7 +171,9 @@ def _ids_of_texts(
     with working_tokenizer(tokenizer.name_or_path):
         if bos == "single" and _adds_bos(tokenizer, texts[0]):
             texts = [text.removeprefix(tokenizer.bos_token) for text in texts]
-        return tokenizer(texts, add_special_tokens=bos != "none", **ONLY_IDS)["input_ids"]
+        return tokenizer(texts, add_special_tokens=bos != "none", **ONLY_IDS)[
+            "input_ids"
+        ]
 
 
 def _ids_of_pairs(
@@ -182,7 +192,9 @@ def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
     return tokenizer(text)["input_ids"][: len(plain) + 1] == start + plain
 
 
-def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, str, str]:
+def _text_around_reply(
+    tokenizer: PreTrainedTokenizerBase, prompt: str
+) -> tuple[str, str, str]:
     """Return the rendered text before the reply, the text after it, and the text between prompt
     and reply.
     """
@@ -260,11 +272,16 @@ class Between:
         """Return the whole model inputs; None if the template writes other text around one of
         the replies.
         """
-        if not all(text.startswith(self.before) and text.endswith(self.after) for text in rendered):
+        if not all(
+            text.startswith(self.before) and text.endswith(self.after)
+            for text in rendered
+        ):
             return None
         texts = list(map(self.of, rendered))
         with working_tokenizer(tokenizer.name_or_path):
-            parts = tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            parts = tokenizer.backend_tokenizer.encode_batch_fast(
+                texts, add_special_tokens=False
+            )
         before, after = list(self.before_ids), list(self.after_ids)
         return [before + part.ids + after for part in parts]
 
@@ -287,10 +304,13 @@ def between_control_tokens(
     cuts = (
         t
         for t in added
-        if t.special and not (t.lstrip or t.rstrip or t.single_word or t.normalized and normalises)
+        if t.special
+        and not (t.lstrip or t.rstrip or t.single_word or t.normalized and normalises)
     )
     plain = [str(t) for t in cuts]
-    control = [text for text in plain if sum(text in str(other) for other in added) == 1]
+    control = [
+        text for text in plain if sum(text in str(other) for other in added) == 1
+    ]
     ends = [
         conversation.before.rfind(text) + len(text)
         for text in control
@@ -300,14 +320,22 @@ def between_control_tokens(
         return None
     before, opening = conversation.before[: max(ends)], conversation.before[max(ends) :]
     opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
-    before_ids = conversation.prefix_ids[: len(conversation.prefix_ids) - len(opening_ids)]
+    before_ids = conversation.prefix_ids[
+        : len(conversation.prefix_ids) - len(opening_ids)
+    ]
     between = Between(
-        before, conversation.after, before_ids, conversation.closing_ids, opening, opening_ids
+        before,
+        conversation.after,
+        before_ids,
+        conversation.closing_ids,
+        opening,
+        opening_ids,
     )
     whole = _tokenise(tokenizer, conversation.prompt, PROBES, conversation.bos)
     return (
         between
-        if between.inputs(tokenizer, render(tokenizer, conversation.prompt, PROBES)) == whole
+        if between.inputs(tokenizer, render(tokenizer, conversation.prompt, PROBES))
+        == whole
         else None
     )
 
@@ -374,14 +402,21 @@ def _merged(conversation: Conversation, replies: Sequence, tails: dict) -> Input
     that follow them
     """
     prefix = conversation.prefix_ids
-    number_of_tail = {tail: number for number, tail in enumerate(dict.fromkeys(tails.values()))}
-    group = np.array([number_of_tail[tails[reply]] for reply in replies], dtype=np.int32)
+    number_of_tail = {
+        tail: number for number, tail in enumerate(dict.fromkeys(tails.values()))
+    }
+    group = np.array(
+        [number_of_tail[tails[reply]] for reply in replies], dtype=np.int32
+    )
     # An input that ends with the prefix must keep a token of its own to be scored at.
     shared = min(
-        (start if tail else start - 1 for start, tail in number_of_tail), default=len(prefix)
+        (start if tail else start - 1 for start, tail in number_of_tail),
+        default=len(prefix),
     )
     suffixes = [prefix[shared:start] + tail for start, tail in number_of_tail]
-    reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in number_of_tail]
+    reply_ids = [
+        _without_closing(tail, conversation.closing_ids) for _, tail in number_of_tail
+    ]
     return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
 
 
@@ -407,7 +442,9 @@ def inputs_for_rows(
     ids = iter(_ids_of_rows(tokenizer, contexts, replies, before, bos))
     opening = [tuple(next(ids)) for _ in contexts]
     inputs = []
-    for prompt, text, start, some in zip(prompts, before, opening, replies, strict=True):
+    for prompt, text, start, some in zip(
+        prompts, before, opening, replies, strict=True
+    ):
         conversation = replace(first, prompt=prompt, before=text)
         whole = [tuple(next(ids)) for _ in some]
         inputs.append(_inputs_of_context(conversation, start, some, whole))
@@ -428,11 +465,19 @@ def _ids_of_rows(
     pairs = zip(contexts, replies, strict=True)
     flat = [(context, reply) for context, some in pairs for reply in some]
     if tokenizer.chat_template:
-        turns = [[*context, {"role": "assistant", "content": reply}] for context, reply in flat]
+        turns = [
+            [*context, {"role": "assistant", "content": reply}]
+            for context, reply in flat
+        ]
         texts = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
         return _ids_of_texts(tokenizer, before + texts, bos)
-    asked = [context[-1]["content"] for context in (*contexts, *(context for context, _ in flat))]
-    return _ids_of_pairs(tokenizer, asked, [""] * len(contexts) + [reply for _, reply in flat])
+    asked = [
+        context[-1]["content"]
+        for context in (*contexts, *(context for context, _ in flat))
+    ]
+    return _ids_of_pairs(
+        tokenizer, asked, [""] * len(contexts) + [reply for _, reply in flat]
+    )
 
 
 def _inputs_of_context(
@@ -461,7 +506,10 @@ def _texts_before_replies(
     if not tokenizer.chat_template:
         return [f"{context[-1]['content']}\n" for context in contexts]
     header = _text_around_reply(tokenizer, first.prompt)[2]
-    turns = [[*context, {"role": "assistant", "content": STAND_INS[0]}] for context in contexts]
+    turns = [
+        [*context, {"role": "assistant", "content": STAND_INS[0]}]
+        for context in contexts
+    ]
     rendered = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
     texts = [text.removesuffix(STAND_INS[0] + first.after) for text in rendered]
     for text, context in zip(texts, contexts, strict=True):
@@ -546,25 +594,31 @@ def leave_out_opened_turn(
     role = TURN.search(after) if place else None
     until_role = after[: role.start() + 1] if role else ""
     control = [
-        token for token in tokenizer.get_added_vocab() if token and until_role.endswith(token)
+        token
+        for token in tokenizer.get_added_vocab()
+        if token and until_role.endswith(token)
     ]
     text = after[len(until_role) - max(map(len, control)) :] if control else ""
     if not text or not (judges or header.endswith(text)):
         return None
     ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
-    if tokenizer(whole)["input_ids"] != tokenizer(whole.removesuffix(text))["input_ids"] + list(
-        ids
-    ):
+    if tokenizer(whole)["input_ids"] != tokenizer(whole.removesuffix(text))[
+        "input_ids"
+    ] + list(ids):
         return None
     change_rendered(tokenizer, lambda rendered: rendered.removesuffix(text))
     return OpenedTurn(text, ids)
 
 
-def change_rendered(tokenizer: PreTrainedTokenizerBase, change: Callable[[str], str]) -> None:
+def change_rendered(
+    tokenizer: PreTrainedTokenizerBase, change: Callable[[str], str]
+) -> None:
     """Make the tokenizer's apply_chat_template change each conversation that does not end with a
     generation prompt.
     """
-    tokenizer.apply_chat_template = partial(_apply, tokenizer.apply_chat_template, change)
+    tokenizer.apply_chat_template = partial(
+        _apply, tokenizer.apply_chat_template, change
+    )
 
 
 def _apply(
@@ -626,13 +680,17 @@ def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> st
     )
 
 
-def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> list[int]:
+def frame_ids(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool
+) -> list[int]:
     """Return the ids of the prompt's frame; a beginning-of-sequence token is there at most once."""
     _refuse_empty(prompt)
     text = frame(tokenizer, prompt, tuned=tuned)
     with working_tokenizer(tokenizer.name_or_path):
         return tokenizer(
-            text.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer, text) else text
+            text.removeprefix(tokenizer.bos_token)
+            if _adds_bos(tokenizer, text)
+            else text
         )["input_ids"]
 
 
@@ -646,10 +704,18 @@ def vocabulary(
     text (decoded).
     """
     known = set(tokenizer.get_vocab().values())
-    token_id = np.array(sorted(known if some is None else known & set(some)), dtype=np.int32)
+    token_id = np.array(
+        sorted(known if some is None else known & set(some)), dtype=np.int32
+    )
     ids = token_id.tolist()
     with working_tokenizer(tokenizer.name_or_path):
-        texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)
+        texts = tokenizer.batch_decode(
+            [[i] for i in ids], clean_up_tokenization_spaces=False
+        )
     return pd.DataFrame(
-        {"token_id": token_id, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts}
+        {
+            "token_id": token_id,
+            "token": tokenizer.convert_ids_to_tokens(ids),
+            "text": texts,
+        }
     ).astype({"token": "str", "text": "str"})

@@ -23,7 +23,10 @@ from ..tables import registry
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
 READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 # group of the registry -> what makes its models; small language models come with the embedded ones
-MAKERS = {"embedded": "make reproduce", "human_ratings": "python -m lib.run human_ratings"}
+MAKERS = {
+    "embedded": "make reproduce",
+    "human_ratings": "python -m lib.run human_ratings",
+}
 TEMPLATES = "additional_chat_templates/*.jinja"
 PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
@@ -46,7 +49,9 @@ _DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
 
 @contextlib.contextmanager
 def refusing(
-    problem: str, remedy: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
+    problem: str,
+    remedy: str,
+    errors: type[Exception] | tuple[type[Exception], ...] = Exception,
 ) -> Iterator[None]:
     """Turn these errors into an InputError of one line: the problem, the error and the remedy."""
     try:
@@ -138,7 +143,9 @@ def tensor_files(folder: Path) -> dict[str, Path]:
         for path in folder.glob(pattern)
     }
     if others := sorted(beside - {path.name for path in files}):
-        tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
+        tqdm.write(
+            f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read"
+        )
     file_of: dict[str, Path] = {}  # a tensor's name -> its file
     for path in files:
         kinds = tensor_kinds(path)
@@ -156,13 +163,19 @@ def tensor_kinds(path: Path) -> dict[str, tuple[str, list[int]]]:
     InputError if the file is cut short.
     """
     if path.suffix == ".bin":
-        raise InputError(f"{path} is pickled; open it with lib.apps.owner.opening.open_model")
+        raise InputError(
+            f"{path} is pickled; open it with lib.apps.owner.opening.open_model"
+        )
     torn = refusing(
-        f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError)
+        f"{path} is not a whole safetensors file",
+        "download it",
+        (SafetensorError, OSError),
     )
     with torn, open_tensors(path) as tensors:
         stored = {key: tensors.get_slice(key) for key in tensors.keys()}  # noqa: SIM118
-        return {key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()}
+        return {
+            key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()
+        }
 
 
 def _refuse_unreadable(folder: Path, kinds: dict[str, tuple[str, list[int]]]) -> None:
@@ -211,7 +224,9 @@ def weight_files(folder: Path) -> list[Path]:
             return [whole, *head]
         if index.is_file():
             return [*_shards_of(index, whole.suffix), *head]
-        others = sorted(path.name for path in folder.glob(f"*{whole.suffix}") if path not in head)
+        others = sorted(
+            path.name for path in folder.glob(f"*{whole.suffix}") if path not in head
+        )
         if others:
             raise InputError(
                 f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them"
@@ -243,7 +258,9 @@ def _shards_of(index: Path, suffix: str) -> list[Path]:
     try:
         names = set(read_json(index)["weight_map"].values())
         # a name with a folder would lead elsewhere
-        inside = [name for name in names if Path(name).name == name and name.endswith(suffix)]
+        inside = [
+            name for name in names if Path(name).name == name and name.endswith(suffix)
+        ]
     except (InputError, KeyError, TypeError, AttributeError) as error:
         raise InputError(wrong) from error
     if not names or len(inside) < len(names):
@@ -282,7 +299,11 @@ class Files:
             with contextlib.suppress(OSError):  # it is gone
                 now = state_of(path)
                 # The last time alone also changes with permissions and links.
-                if now == state or now[:-1] == state[:-1] and _hash_content(path) == digest:
+                if (
+                    now == state
+                    or now[:-1] == state[:-1]
+                    and _hash_content(path) == digest
+                ):
                     continue
             raise InputError(
                 f"{path} was changed while the model was in use, so that rewards would come from "
@@ -291,7 +312,9 @@ class Files:
             )
 
 
-def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple[Path, str]:
+def fetch(
+    hub_id: str, revision: str, patterns: tuple[str, ...] = READ
+) -> tuple[Path, str]:
     """Return the folder with a checkpoint's files, and its commit if it came from the hub; "" for a
     local folder.
 
@@ -301,12 +324,16 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
     folder = Path(hub_id)
     if folder.is_dir():
         if revision:
-            raise InputError(f"{hub_id} is a folder, which has no revision; leave revision out")
+            raise InputError(
+                f"{hub_id} is a folder, which has no revision; leave revision out"
+            )
         return folder, ""
     if folder.is_absolute():
         groups = registry.reward_models()["group"]
         maker = MAKERS.get(groups.get(folder.name), "make reproduce")
-        raise InputError(f"no reward model in {folder}; if it is made here, make it with: {maker}")
+        raise InputError(
+            f"no reward model in {folder}; if it is made here, make it with: {maker}"
+        )
     try:
         place = huggingface_hub.snapshot_download(
             hub_id, revision=revision or None, allow_patterns=list(patterns)
@@ -348,14 +375,20 @@ def files_of(folder: Path, commit: str = "") -> Files:
     return Files(folder, f"{commit} {digest}".strip(), states)
 
 
-def hashed(folder: Path, *patterns: str) -> tuple[str, dict[Path, tuple[list[int], str]]]:
+def hashed(
+    folder: Path, *patterns: str
+) -> tuple[str, dict[Path, tuple[list[int], str]]]:
     """Return a hash of the names and contents of all files that can change a reward, and the states
     of these files.
 
     patterns: of further files, beside READ. InputError for what is no file, such as a pipe, which
     would be waited for.
     """
-    found = {path for pattern in (*READ, TEMPLATES, *patterns) for path in folder.glob(pattern)}
+    found = {
+        path
+        for pattern in (*READ, TEMPLATES, *patterns)
+        for path in folder.glob(pattern)
+    }
     digest, states = hashlib.sha256(), {}
     for path in sorted(file for file in found if file.name not in NOT_READ):
         if not path.is_file():
@@ -365,7 +398,9 @@ def hashed(folder: Path, *patterns: str) -> tuple[str, dict[Path, tuple[list[int
         with refusing(f"{path} cannot be read", "make it readable", OSError):
             states[path] = state_of(path), _hash_content(path)
         digest.update(
-            os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(states[path][1])
+            os.fsencode(path.relative_to(folder))
+            + b"\0"
+            + bytes.fromhex(states[path][1])
         )
     # a folder that cannot be written: they are hashed again the next time
     with contextlib.suppress(InputError):

@@ -36,14 +36,19 @@ IN_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-HEADS = {"attn_q": "head_count", "attn_k": "head_count_kv"}  # whose rows llama.cpp orders by pairs
+HEADS = {
+    "attn_q": "head_count",
+    "attn_k": "head_count_kv",
+}  # whose rows llama.cpp orders by pairs
 CONTROL = 3  # in tokenizer.ggml.token_type
 _GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
 # tokenizer.ggml.pre -> how texts are cut before merges. transformers' own reader of GGUF leaves out
 # the digits.
 CUTS = {
     "gpt-2": _GPT2,
-    "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _GPT2]),
+    "smollm": pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), _GPT2]
+    ),
 }
 
 
@@ -84,7 +89,9 @@ def _refuse_other_shapes(file: Path, fields: Mapping[str, Any]) -> None:
             )
 
 
-def _tensors_of(file: Path, read: Any, fields: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _tensors_of(
+    file: Path, read: Any, fields: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
     """Return all weights, dequantised to float32, under transformers' names and with its order
     of rows.
     """
@@ -92,7 +99,9 @@ def _tensors_of(file: Path, read: Any, fields: Mapping[str, Any]) -> dict[str, t
 
     tensors = {}
     for tensor in read.tensors:
-        values = dequantize(tensor.data, tensor.tensor_type).astype(np.float32, copy=False)
+        values = dequantize(tensor.data, tensor.tensor_type).astype(
+            np.float32, copy=False
+        )
         name, _, kind = tensor.name.rpartition(".")
         if name.startswith("blk."):
             _, layer, part = name.split(".", 2)
@@ -105,7 +114,9 @@ def _tensors_of(file: Path, read: Any, fields: Mapping[str, Any]) -> dict[str, t
             raise InputError(
                 f"{file} holds the tensor {tensor.name}, which no plain Llama has; give safetensors"
             )
-        tensors[f"{place}.{kind}"] = torch.from_numpy(np.array(values))  # a copy, in rows
+        tensors[f"{place}.{kind}"] = torch.from_numpy(
+            np.array(values)
+        )  # a copy, in rows
     return tensors
 
 
@@ -134,7 +145,10 @@ def _config_of(fields: Mapping[str, Any], tied: bool) -> LlamaConfig:
         head_dim=fields.get("llama.attention.key_length", width // heads),
         max_position_embeddings=fields["llama.context_length"],
         rms_norm_eps=fields["llama.attention.layer_norm_rms_epsilon"],
-        rope_parameters={"rope_type": "default", "rope_theta": fields["llama.rope.freq_base"]},
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": fields["llama.rope.freq_base"],
+        },
         tie_word_embeddings=tied,
         dtype="float32",
         **{
@@ -164,9 +178,14 @@ def _tokenizer_of(fields: Mapping[str, Any]) -> PreTrainedTokenizerFast:
         if kind == CONTROL
     ]
     tokenizer.add_special_tokens(control)
-    ids = {name: fields.get(f"tokenizer.ggml.{ggml}_token_id") for name, ggml in SPECIAL.items()}
+    ids = {
+        name: fields.get(f"tokenizer.ggml.{ggml}_token_id")
+        for name, ggml in SPECIAL.items()
+    }
     special = {
-        f"{name}_token": tokens[number] for name, number in ids.items() if number is not None
+        f"{name}_token": tokens[number]
+        for name, number in ids.items()
+        if number is not None
     }
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

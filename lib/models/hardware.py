@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import torch
 
-CGROUPS = Path("/sys/fs/cgroup")  # where Linux tells a container's limits, if it has some
+CGROUPS = Path(
+    "/sys/fs/cgroup"
+)  # where Linux tells a container's limits, if it has some
 
 
 def free(device: str = "cpu") -> int:
@@ -26,12 +28,16 @@ def free(device: str = "cpu") -> int:
     for file in _container_limits():
         with contextlib.suppress(OSError, ValueError):  # not there, or "max"
             left.append(int(file.read_text()) - used.rss)
-    with contextlib.suppress(ImportError, AttributeError):  # Windows has none, and macOS not all
+    with contextlib.suppress(
+        ImportError, AttributeError
+    ):  # Windows has none, and macOS not all
         import resource
 
         limits = ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, used.data))
         most = [(resource.getrlimit(limit)[0], taken) for limit, taken in limits]
-        left += [limit - taken for limit, taken in most if limit != resource.RLIM_INFINITY]
+        left += [
+            limit - taken for limit, taken in most if limit != resource.RLIM_INFINITY
+        ]
     return max(0, min(left))
 
 
@@ -43,7 +49,10 @@ def _container_limits() -> Iterator[Path]:
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
-                yield from (CGROUPS / path.strip("/") / "memory.max", CGROUPS / "memory.max")
+                yield from (
+                    CGROUPS / path.strip("/") / "memory.max",
+                    CGROUPS / "memory.max",
+                )
             elif "memory" in controllers.split(","):
                 version_1 = CGROUPS / "memory"
                 yield from (

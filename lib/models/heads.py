@@ -43,14 +43,24 @@ class LinearHead(Head):
     only divided.
     """
 
-    def __init__(self, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None):
+    def __init__(
+        self,
+        config: PreTrainedConfig,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ):
         super().__init__()
-        own = {key: shape for key, shape in (shapes or {}).items() if key.startswith("score.")}
+        own = {
+            key: shape
+            for key, shape in (shapes or {}).items()
+            if key.startswith("score.")
+        }
         weights = [key for key in own if key.endswith(".weight")]
         weights.sort(key=lambda key: (len(key), key))
         sizes = [config.hidden_size, *(own[key][0] for key in weights[:-1]), 1]
         has_bias = any(key.endswith(".bias") for key in own)
-        layers = [nn.Linear(before, after, has_bias) for before, after in pairwise(sizes)]
+        layers = [
+            nn.Linear(before, after, has_bias) for before, after in pairwise(sizes)
+        ]
         hidden = [part for layer in layers[:-1] for part in (layer, nn.ReLU())]
         self.score = nn.Sequential(*hidden, layers[-1]) if hidden else layers[-1]
         self.mean, self.std = _mean_and_std(config)
@@ -118,7 +128,9 @@ class QuantileHead(Head):
         )
         if transform:
             self.reward_transform_matrix = nn.Parameter(torch.eye(self.objectives))
-        self.gating = Gate(config, self.objectives, temperature=temperature, blocks=gate)
+        self.gating = Gate(
+            config, self.objectives, temperature=temperature, blocks=gate
+        )
 
     def gate(self, gate_hidden: Tensor) -> Tensor:
         gate = self.gating(gate_hidden)  # (d,) -> (objectives,)
@@ -160,7 +172,9 @@ class UncertaintyHead(Head):
         )
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
-        means = self.score(hidden).unflatten(-1, (self.ATTRIBUTES, 2))[..., 0]  # (n, attributes)
+        means = self.score(hidden).unflatten(-1, (self.ATTRIBUTES, 2))[
+            ..., 0
+        ]  # (n, attributes)
         return (means * self.weights["fc"](hidden)).sum(-1)
 
 
@@ -201,20 +215,33 @@ class Gate(nn.Module):
     """
 
     def __init__(
-        self, config: PreTrainedConfig, objectives: int, *, temperature: float, blocks: str
+        self,
+        config: PreTrainedConfig,
+        objectives: int,
+        *,
+        temperature: float,
+        blocks: str,
     ):
         super().__init__()
         width = getattr(config, "gating_hidden_dim", 1024)
         depth = getattr(config, "gating_n_hidden", 3)
         sizes = [config.hidden_size] + [width] * depth
         layers: list[nn.Module] = []
-        for block, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
-            if blocks == "linear":  # ArmoRM's ReLUs are functions, so they take no number
+        for block, (before, after) in enumerate(
+            zip(sizes[:-1], sizes[1:], strict=True)
+        ):
+            if (
+                blocks == "linear"
+            ):  # ArmoRM's ReLUs are functions, so they take no number
                 layers.append(nn.Linear(before, after))
                 continue
             if blocks == "norm_dropout" and block:
                 layers.append(nn.Dropout())
-            layers += [nn.Linear(before, after, bias=False), nn.ReLU(), nn.BatchNorm1d(after)]
+            layers += [
+                nn.Linear(before, after, bias=False),
+                nn.ReLU(),
+                nn.BatchNorm1d(after),
+            ]
         layers.append(nn.Linear(width, objectives))
         self.layers = nn.ModuleList(layers)
         self.relu_between = blocks == "linear"
@@ -225,7 +252,9 @@ class Gate(nn.Module):
         x = gate_hidden[None]  # BatchNorm wants a batch, (1, d)
         for layer in self.layers[:-1]:
             x = layer(x).relu() if self.relu_between else layer(x)
-        return self.layers[-1](x)[0].div(self.temperature).softmax(-1) * self.logit_scale
+        return (
+            self.layers[-1](x)[0].div(self.temperature).softmax(-1) * self.logit_scale
+        )
 
 
 # --- which head a checkpoint holds ----------------------------------------------------------------
@@ -257,7 +286,9 @@ class Layout(NamedTuple):
 
 READ_AT = ("last", "last_not_pad")
 _ANY = r"(?!.*Critic).*"  # a critic has the same tensors, but values states in training
-_qrm_llama = partial(QuantileHead, objectives=19, transform=True, gate="norm", temperature=5.0)
+_qrm_llama = partial(
+    QuantileHead, objectives=19, transform=True, gate="norm", temperature=5.0
+)
 _qrm_gemma = partial(
     QuantileHead, objectives=5, transform=False, gate="norm_dropout", temperature=1.0
 )
@@ -265,18 +296,27 @@ _qrm_gemma = partial(
 # Sources in reward-bench: github.com/allenai/reward-bench, rewardbench/models/
 LAYOUTS = {
     "qrm_llama": Layout(
-        "LlamaForRewardModelWithGating", "gating.layers.2.running_mean", _qrm_llama, gated=True
+        "LlamaForRewardModelWithGating",
+        "gating.layers.2.running_mean",
+        _qrm_llama,
+        gated=True,
     ),
     "armorm": Layout("LlamaForRewardModelWithGating", "", ArmoHead, gated=True),
-    "qrm_gemma": Layout("Gemma2ForQuantileSequenceClassification", "", _qrm_gemma, gated=True),
-    "urm": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", UncertaintyHead),
+    "qrm_gemma": Layout(
+        "Gemma2ForQuantileSequenceClassification", "", _qrm_gemma, gated=True
+    ),
+    "urm": Layout(
+        "LlamaForSequenceClassificationWithNormal_Weights", "", UncertaintyHead
+    ),
     "urm_helpfulness": Layout(
         "LlamaForSequenceClassificationWithNormal_Weights", "", HelpfulnessHead
     ),
     # Encoders (BERT, DeBERTa)
     "classifier": Layout(r".*ForSequenceClassification", "classifier.", None, "pooled"),
     # transformers, TRL: transformers, modeling_layers.py; INF-ORM: reward-bench, inform.py
-    "linear": Layout(r"none|.*ForSequenceClassification", "score.", reads="last_not_pad"),
+    "linear": Layout(
+        r"none|.*ForSequenceClassification", "score.", reads="last_not_pad"
+    ),
     # Qwen2.5-Math-RM, WorldPM: github.com/sgl-project/sglang, srt/models/qwen2_rm.py
     "qwen2_rm": Layout("Qwen2ForRewardModel", "score.", reads="last_not_pad"),
     # verl, AReaL: transformers, modeling_layers.py; github.com/volcengine/verl,
@@ -300,10 +340,15 @@ LAYOUTS = {
     # cards; RLHFlow's PRM: github.com/RLHFlow/RLHF-Reward-Modeling, math-rm/prm_evaluate.py
     "next_token": Layout("", "lm_head.", TokenHead),
 }
-OUTPUTS = ("lm_head.", "embed_out.")  # how the tensors of a language model's output begin
+OUTPUTS = (
+    "lm_head.",
+    "embed_out.",
+)  # how the tensors of a language model's output begin
 
 
-def tensors_of_head(config: PreTrainedConfig, keys: Mapping[str, Path]) -> dict[str, Path]:
+def tensors_of_head(
+    config: PreTrainedConfig, keys: Mapping[str, Path]
+) -> dict[str, Path]:
     """Return the tensors that are neither the backbone's, nor a language model's output, nor a
     trainer's averages.
     """
@@ -337,7 +382,9 @@ def own_name(head_name: str, key: str) -> str:
 
 
 def new_head(
-    head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None
+    head_name: str,
+    config: PreTrainedConfig,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Head:
     """Return a freshly initialised head, one of LAYOUTS, shaped for the config, in fp32 and eval
     mode.
@@ -347,4 +394,6 @@ def new_head(
     layout = LAYOUTS[head_name]
     assert layout.make is not None
     shaped = layout.make in (LinearHead, TokenHead)
-    return (layout.make(config, shapes) if shaped else layout.make(config)).float().eval()
+    return (
+        (layout.make(config, shapes) if shaped else layout.make(config)).float().eval()
+    )

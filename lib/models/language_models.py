@@ -81,9 +81,13 @@ def load(
         AutoModelForCausalLM, folder, source.config, source.dtype, source.attention
     )
     checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-    tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(model.get_output_embeddings().weight))
+    tokenizers.refuse_larger_tokenizer(
+        folder, tokenizer, len(model.get_output_embeddings().weight)
+    )
     if tuned is None:
-        tuned = bool(tokenizer.chat_template if entry["tuned"] == "" else entry["tuned"])
+        tuned = bool(
+            tokenizer.chat_template if entry["tuned"] == "" else entry["tuned"]
+        )
     if tuned and not tokenizer.chat_template:
         raise InputError(
             f"{name}: the tokenizer has no chat template; read the model with tuned=False"
@@ -151,9 +155,13 @@ def score_vocabulary(
     table = scores.as_score_table(table)
     unnamed = {}
     for name, prompt in prompts.items():
-        of_outputs = log_probabilities(next_token_logits(model, prompt))  # (output rows,)
+        of_outputs = log_probabilities(
+            next_token_logits(model, prompt)
+        )  # (output rows,)
         table[name] = of_outputs[ids]
-        unnamed[name] = max(0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum()))
+        unnamed[name] = max(
+            0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum())
+        )
     metadata = {
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
         "revision": model.revision,
@@ -188,7 +196,9 @@ def import_published() -> dict[str, Path]:
         name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
         for name, hub_id in hub_ids.items()
     }
-    files = {name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()}
+    files = {
+        name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()
+    }
     written = {}
     for name, file in files.items():
         table, path = read_published(file), scores.path_of(LOGPROBS, name)

@@ -26,8 +26,12 @@ from .files import Files, open_tensors, refusing
 # Model types whose layers all do the same on the states of the one before, so that they can be run
 # one by one.
 ARCHITECTURES = ("gemma2", "llama", "mistral", "qwen2", "qwen3")
-WORKING_MEMORY = 1_000_000_000  # bytes that reading replies takes beside weights and hidden states
-Layout = dict[str, int | str]  # part of the backbone -> number of the card that holds it
+WORKING_MEMORY = (
+    1_000_000_000  # bytes that reading replies takes beside weights and hidden states
+)
+Layout = dict[
+    str, int | str
+]  # part of the backbone -> number of the card that holds it
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -114,7 +118,9 @@ class Layers:
             if number == self.count - 1
             else []
         )
-        return [name for name in self.sizes if name.startswith(f"layers.{number}.")] + of_norm
+        return [
+            name for name in self.sizes if name.startswith(f"layers.{number}.")
+        ] + of_norm
 
     def _tensors(self, number: int) -> dict[str, Tensor]:
         return {name: self._read(name).to(self.device) for name in self._names(number)}
@@ -151,10 +157,10 @@ class Layers:
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
         """Return a tensor, or these rows of it, in the dtype of the computation."""
         path, key = self.places[name]
-        remedy = (
-            "see that it is there and whole, and run the same command again: it goes on from there"
+        remedy = "see that it is there and whole, and run the same command again: it goes on from there"
+        gone = refusing(
+            f"{path} cannot be read any more", remedy, (OSError, SafetensorError)
         )
-        gone = refusing(f"{path} cannot be read any more", remedy, (OSError, SafetensorError))
         with gone, open_tensors(path) as file:
             table = file.get_slice(key)
             held = (
@@ -176,8 +182,14 @@ def skeleton_of(
     """Return the backbone without weights: its configuration, and its tensors' names and shapes."""
     # A copy, because what it computes in is written into it
     config, kind = copy.deepcopy(config), getattr(torch, dtype)
-    with checkpoints.quiet_transformers(), checkpoints.built_from(folder), torch.device("meta"):
-        return AutoModel.from_config(config, dtype=kind, attn_implementation=attention).eval()
+    with (
+        checkpoints.quiet_transformers(),
+        checkpoints.built_from(folder),
+        torch.device("meta"),
+    ):
+        return AutoModel.from_config(
+            config, dtype=kind, attn_implementation=attention
+        ).eval()
 
 
 def are_wanted(
@@ -196,8 +208,13 @@ def are_wanted(
         )
     if stream is not None or not can:
         return bool(stream)
-    needed = skeleton_of(folder, config, dtype).num_parameters() * getattr(torch, dtype).itemsize
-    for place in dict.fromkeys((device, "cpu")):  # weights come to a device by way of the host
+    needed = (
+        skeleton_of(folder, config, dtype).num_parameters()
+        * getattr(torch, dtype).itemsize
+    )
+    for place in dict.fromkeys(
+        (device, "cpu")
+    ):  # weights come to a device by way of the host
         left = hardware.free(place) - WORKING_MEMORY
         if needed > max(left, WORKING_MEMORY):  # below that, little is saved
             tqdm.write(
@@ -225,7 +242,9 @@ def open_layers(
     usual = "eager" if attention == "uncapped" else attention
     skeleton = skeleton_of(files.folder, config, dtype, usual)
     prefix = f"{skeleton.base_model_prefix}."
-    expected = {name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()}
+    expected = {
+        name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()
+    }
     places = {
         key.removeprefix(prefix): (path, key)
         for key, path in keys.items()
@@ -293,5 +312,9 @@ def free_on_cards(device: str) -> dict[int, int]:
     """Return the bytes that each card has for weights; empty unless the device is `cuda`,
     without a number.
     """
-    cards = torch.cuda.device_count() if torch.device(device) == torch.device("cuda") else 0
-    return {card: hardware.free(f"cuda:{card}") - WORKING_MEMORY for card in range(cards)}
+    cards = (
+        torch.cuda.device_count() if torch.device(device) == torch.device("cuda") else 0
+    )
+    return {
+        card: hardware.free(f"cuda:{card}") - WORKING_MEMORY for card in range(cards)
+    }

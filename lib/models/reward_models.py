@@ -49,7 +49,9 @@ TWO_LAYERS = "INFORMForSequenceClassification"
 # options for models that `load` does not read by itself
 OF_OPENER = ("stream", "packed", "label", "base", "tokenizer")
 
-_CUT: set[tuple[str, str]] = set()  # models of which was printed that their template cuts replies
+_CUT: set[tuple[str, str]] = (
+    set()
+)  # models of which was printed that their template cuts replies
 
 # --- conversations --------------------------------------------------------------------------------
 
@@ -111,7 +113,9 @@ class RewardModel:
 
     @property
     def gated(self) -> bool:
-        return self.head_name in LAYOUTS and LAYOUTS[self.head_name].gated  # no implicit head is
+        return (
+            self.head_name in LAYOUTS and LAYOUTS[self.head_name].gated
+        )  # no implicit head is
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """Return the prompt rendered with a gap for the reply."""
@@ -125,7 +129,9 @@ class RewardModel:
         unusual.
         """
         sentences = []
-        if self.read_at == "last_not_pad" and conversation.closing_ids[-1:] == (self.pad_token_id,):
+        if self.read_at == "last_not_pad" and conversation.closing_ids[-1:] == (
+            self.pad_token_id,
+        ):
             sentences.append(
                 "what closes a reply is the pad token, so rewards are read at the last token that "
                 "is not pad, as transformers does; --read-at last reads them at the closing token"
@@ -137,19 +143,32 @@ class RewardModel:
             )
         return sentences
 
-    def encode(self, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
+    def encode(
+        self, conversation: Conversation, replies: Sequence[str]
+    ) -> list[list[int]]:
         """Return the whole model input for each reply, as conversations.encode does."""
         after = self.after_reply.ids if self.after_reply else ()
         return [
-            [*ids, *after] for ids in conversations.encode(self.tokenizer, conversation, replies)
+            [*ids, *after]
+            for ids in conversations.encode(self.tokenizer, conversation, replies)
         ]
 
     def inputs_for(
-        self, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
+        self,
+        prompt: str,
+        replies: Sequence,
+        *,
+        reply_mode: str = "text",
+        bos: str = "single",
     ) -> Inputs:
         """Return what the model reads for these replies, as conversations.inputs_for does."""
         inputs = conversations.inputs_for(
-            self.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=self.gated
+            self.tokenizer,
+            prompt,
+            replies,
+            reply_mode=reply_mode,
+            bos=bos,
+            gated=self.gated,
         )
         if reply_mode == "text":
             self._report_cut_replies(replies)
@@ -174,7 +193,9 @@ class RewardModel:
                 f"the gate of {self.name} reads where the user's one turn ends; give the last turn "
                 "alone"
             )
-        if not self.tokenizer.chat_template and any(len(turns) > 1 for turns in contexts):
+        if not self.tokenizer.chat_template and any(
+            len(turns) > 1 for turns in contexts
+        ):
             raise InputError(
                 f"{self.name} reads pairs of a prompt and a reply; give no system or earlier turns"
             )
@@ -286,7 +307,9 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     of the paper's heads or linear layers; lib.apps.owner.opening.open_model opens more.
     """
     options = replace(options or Options(), **given)
-    set_there = [each for each in OF_OPENER if getattr(options, each) not in (None, False)]
+    set_there = [
+        each for each in OF_OPENER if getattr(options, each) not in (None, False)
+    ]
     if set_there or options.label is not None:
         raise InputError(
             f"'{(set_there or ['label'])[0]}' is no option of load; "
@@ -312,7 +335,9 @@ def open_checkpoint(
     entry = find(name)
     files = files or open_files(entry["hub_id"], options.revision or entry["revision"])
     dtype = options.dtype or entry["dtype"]
-    source = open_source(files, options.device, dtype, options.attention, heeds_declared=True)
+    source = open_source(
+        files, options.device, dtype, options.attention, heeds_declared=True
+    )
     if not head_name:
         own, wanted = checkpoints.architecture_of(source.config), options.head
         head_name = head_name_of(name, own, source.tensors, wanted, entry["head"])
@@ -323,13 +348,17 @@ def open_checkpoint(
         entry=entry,
         head_name=head_name,
         read_at=read_at_for(head_name, source.config, options.read_at),
-        closing=conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated),
+        closing=conversations.check_closing(
+            options.closing, opened, LAYOUTS[head_name].gated
+        ),
         tokenizer=tokenizer,
         opened=opened,
     )
 
 
-def load_backbone(checkpoint: Checkpoint, layout: dict | None = None) -> PreTrainedModel:
+def load_backbone(
+    checkpoint: Checkpoint, layout: dict | None = None
+) -> PreTrainedModel:
     """Return the backbone with its weights, in eval mode: whole on the device, or over cards by a
     layout (see layers.layout).
     """
@@ -422,14 +451,18 @@ def head_name_of(
                 "it answers with: --head yes,no; if it was trained by DPO, name the model before: "
                 "--reference model; else score texts elsewhere (python -m lib.run export)"
             )
-        raise InputError(f"architecture {architecture} without a head of one reward is {what}")
+        raise InputError(
+            f"architecture {architecture} without a head of one reward is {what}"
+        )
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
             f"{name}: the checkpoint is a {architecture} with head {head_name}, but "
             f"data/reward_models.csv says {expected}; correct the row or the revision"
         )
     if head_name == "urm_helpfulness" and architecture != LAYOUTS["urm"].architecture:
-        raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
+        raise InputError(
+            f"{name}: head 'urm_helpfulness' reads URM only; leave head out"
+        )
     return head_name
 
 
@@ -440,7 +473,9 @@ def pad_token_id(config: PreTrainedConfig) -> int | None:
     return getattr(config.get_text_config(), "pad_token_id", None)
 
 
-def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = None) -> str:
+def read_at_for(
+    head_name: str, config: PreTrainedConfig, wanted: str | None = None
+) -> str:
     """Return where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
 
     `wanted` is one of READ_AT, or None for the rule that the checkpoint was trained with.
@@ -487,7 +522,9 @@ def tokenizer_for(
             "reward model was trained with: --template file, or save it beside as "
             "chat_template.jinja"
         )
-    opened = conversations.leave_out_opened_turn(tokenizer, judges=head_name == "next_token")
+    opened = conversations.leave_out_opened_turn(
+        tokenizer, judges=head_name == "next_token"
+    )
     if name := LAYOUTS[head_name].adds:
         token = getattr(tokenizer, name)
         if token is None:
@@ -509,9 +546,16 @@ def read_template(file: Path) -> str:
         (OSError, ValueError),
     ):
         template = read_text(file)
-        seen = re.sub(r"(?<=[^\x00-\x7f])\ufe0f", "", template)  # without what colours an emoji
+        seen = re.sub(
+            r"(?<=[^\x00-\x7f])\ufe0f", "", template
+        )  # without what colours an emoji
         if odd := next(
-            (c for c in seen if c in INVISIBLE or not (c.isprintable() or c in "\n\r\t")), ""
+            (
+                c
+                for c in seen
+                if c in INVISIBLE or not (c.isprintable() or c in "\n\r\t")
+            ),
+            "",
         ):
             line = seen[: seen.index(odd)].count("\n") + 1
             raise ValueError(
@@ -552,10 +596,14 @@ def head_of(
     """Return the head with these tensors, given by their names in the checkpoint. InputError if one
     is missing, misshapen or left over.
     """
-    names = {own_name(head_name, key): key for key in stored}  # name in the head -> in the file
+    names = {
+        own_name(head_name, key): key for key in stored
+    }  # name in the head -> in the file
     tensors = {name: stored[key] for name, key in names.items()}
     with checkpoints.built_from(folder):
-        head = new_head(head_name, config, {name: tensor.shape for name, tensor in tensors.items()})
+        head = new_head(
+            head_name, config, {name: tensor.shape for name, tensor in tensors.items()}
+        )
     shapes = {
         name: tensor.shape
         for name, tensor in head.state_dict().items()
@@ -564,7 +612,9 @@ def head_of(
     both = tensors.keys() & shapes.keys()
     report = {
         "missing_keys": shapes.keys() - tensors.keys(),
-        "mismatched_keys": [names[name] for name in both if tensors[name].shape != shapes[name]],
+        "mismatched_keys": [
+            names[name] for name in both if tensors[name].shape != shapes[name]
+        ],
     }
     extra = [names[name] for name in tensors.keys() - shapes.keys()]
     checkpoints.refuse_unloaded(folder, report, extra, head_name)
@@ -598,9 +648,13 @@ def save(
     own = f"{type(backbone).__name__.removesuffix('Model')}ForSequenceClassification"
     if isinstance(getattr(head, "score", None), nn.Sequential):
         own = TWO_LAYERS  # for which transformers' own class, with one layer, would make up weights
-    architecture = own if LAYOUTS[head_name].is_linear else LAYOUTS[head_name].architecture
+    architecture = (
+        own if LAYOUTS[head_name].is_linear else LAYOUTS[head_name].architecture
+    )
     config = copy.deepcopy(backbone.config)
-    config.num_labels = len(head.score.weight) if isinstance(head, UncertaintyHead) else 1
+    config.num_labels = (
+        len(head.score.weight) if isinstance(head, UncertaintyHead) else 1
+    )
     fields = config.to_dict() | {"architectures": [architecture]}
     (folder / "config.json").write_text(
         json.dumps(fields, indent=2, sort_keys=True, default=str) + "\n"

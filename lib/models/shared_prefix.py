@@ -44,7 +44,9 @@ def shared_prefix_attention(
     heads, length = query.shape[1:3]
     later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
     unseen = later.repeat(heads // key.shape[1], 1)
-    return attend(module, query, key.transpose(0, 1), value.transpose(0, 1), unseen, **kwargs)
+    return attend(
+        module, query, key.transpose(0, 1), value.transpose(0, 1), unseen, **kwargs
+    )
 
 
 def attend(
@@ -88,7 +90,9 @@ def attend(
         scores = softcap * torch.tanh(scores / softcap)
     scores[..., prefix:].masked_fill_(unseen, -torch.inf)
     weights = scores.softmax(-1).to(query.dtype)
-    out = _by_prefix(weights[..., :prefix], prefix_value) + weights[..., prefix:] @ values
+    out = (
+        _by_prefix(weights[..., :prefix], prefix_value) + weights[..., prefix:] @ values
+    )
     # (batch, length, heads, d)
     return out.transpose(0, 1).reshape(query.shape).transpose(1, 2).contiguous(), None
 
@@ -131,19 +135,26 @@ def states_and_keys(
     The ids are (1, prefix), or embeddings or states between two layers, (1, prefix, d). The
     backbone has all layers or some. InputError if it cannot compute: this is its first input.
     """
-    cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
+    cache = (
+        DynamicCache()
+    )  # without the config, so that sliding-window layers keep every key
     with refusing_backbone():
         out = backbone(**{input_name(ids): ids}, past_key_values=cache, use_cache=True)
     # Any: the caches that transformers has for other architectures hold no keys, and its types
     # allow for those.
-    layers: list[Any] = list(cache.layers)  # keys and values of each: (1, kv_heads, prefix, d)
+    layers: list[Any] = list(
+        cache.layers
+    )  # keys and values of each: (1, kv_heads, prefix, d)
     return out.last_hidden_state[0], [
         (layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers
     ]
 
 
 def states_after(
-    backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], suffixes: Tensor
+    backbone: PreTrainedModel,
+    length: int,
+    shared: list[tuple[Tensor, Tensor]],
+    suffixes: Tensor,
 ) -> Tensor:
     """Return the output at every position of suffixes that follow a prefix of this length, (batch,
     suffix, d).
@@ -152,7 +163,9 @@ def states_after(
     d), and gradients reach these. The backbone has all layers or some, and `shared` holds the keys
     and values of these layers.
     """
-    positions = torch.arange(length, length + suffixes.shape[1], device=suffixes.device)[None]
+    positions = torch.arange(
+        length, length + suffixes.shape[1], device=suffixes.device
+    )[None]
     with attending(backbone, "shared_prefix"):
         out = backbone(
             **{input_name(suffixes): suffixes},
@@ -166,7 +179,10 @@ def states_after(
 @contextlib.contextmanager
 def attending(backbone: PreTrainedModel, attention: str) -> Iterator[None]:
     """Let the backbone compute attention by another registered function."""
-    usual, backbone.config._attn_implementation = backbone.config._attn_implementation, attention
+    usual, backbone.config._attn_implementation = (
+        backbone.config._attn_implementation,
+        attention,
+    )
     try:
         yield
     finally:

@@ -58,7 +58,9 @@ def _apply(
     tokenize: Literal[False],
     **options: object,
 ) -> str | list[str]:
-    conversations = [conversation] if isinstance(conversation[0], dict) else conversation
+    conversations = (
+        [conversation] if isinstance(conversation[0], dict) else conversation
+    )
     try:
         template = tokenizer.get_chat_template()
         texts = running_child().render(
@@ -101,7 +103,11 @@ def _problem(error: Exception) -> str:
         return str(error)
     message = " ".join(str(error).split())[:150]
     is_clear = isinstance(error, jinja2.TemplateError) and message
-    return f"fails ({message})" if is_clear else f"fails ({type(error).__name__}: {message})"
+    return (
+        f"fails ({message})"
+        if is_clear
+        else f"fails ({type(error).__name__}: {message})"
+    )
 
 
 # --- the child process ----------------------------------------------------------------------------
@@ -115,7 +121,9 @@ class Child:
     def __init__(self) -> None:
         # where this package was imported from
         place = Path(__file__).resolve().parents[__name__.count(".")]
-        paths = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
+        paths = os.pathsep.join(
+            filter(None, [str(place), os.environ.get("PYTHONPATH")])
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -128,7 +136,9 @@ class Child:
         )
         weakref.finalize(self, _end, self.process)
 
-    def render(self, template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
+    def render(
+        self, template: str, conversations: list[list[dict]], variables: dict
+    ) -> list[str]:
         """Return the conversations as text. InputError if it fails, or if there is no answer in
         time or none at all.
         """
@@ -149,7 +159,9 @@ class Child:
         finally:
             late.cancel()
         if answer is None:
-            raise InputError(f"runs for more than {SECONDS} seconds, or needs too much memory")
+            raise InputError(
+                f"runs for more than {SECONDS} seconds, or needs too much memory"
+            )
         if "problem" in answer:
             raise InputError(answer["problem"])
         return answer["texts"]
@@ -160,7 +172,10 @@ class Child:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             return json.loads(self.process.stdout.readline())
-        except (OSError, ValueError):  # it was ended, so that nothing or half an answer came
+        except (
+            OSError,
+            ValueError,
+        ):  # it was ended, so that nothing or half an answer came
             _end(self.process)
             return None
 
@@ -197,7 +212,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.globals["strftime_now"] = DAY.strftime
         for name in RANDOM:
             self.globals.pop(name, None)
-        self.filters = {name: made for name, made in self.filters.items() if name not in RANDOM}
+        self.filters = {
+            name: made for name, made in self.filters.items() if name not in RANDOM
+        }
         return super().from_string(*given, **named)
 
 
@@ -208,10 +225,15 @@ def _serve() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     chat_template_utils.ImmutableSandboxedEnvironment = _Environment
     set_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
-    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system can limit memory
+    with contextlib.suppress(
+        ImportError, OSError, ValueError
+    ):  # where the system can limit memory
         import resource
 
-        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        held = (
+            int(Path("/proc/self/statm").read_text().split()[0])
+            * resource.getpagesize()
+        )
         resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     for line in sys.stdin:
         answer: dict = {}
@@ -219,8 +241,14 @@ def _serve() -> None:
             # ends this process in the midst of anything, even if its parent is gone
             set_alarm(request["seconds"] + 1)
             try:
-                given = request["template"], request["conversations"], request["variables"]
-                answer["texts"] = _render(chat_template_utils.render_jinja_template, *given)
+                given = (
+                    request["template"],
+                    request["conversations"],
+                    request["variables"],
+                )
+                answer["texts"] = _render(
+                    chat_template_utils.render_jinja_template, *given
+                )
             except Exception as error:  # a template can raise anything
                 answer["problem"] = _problem(error)
             set_alarm(0)
@@ -238,7 +266,9 @@ def _render(
                 f"writes {len(text):,} characters around a conversation of {characters:,}"
             )
         if ADDRESS.search(text) and not ADDRESS.search(str(turns)):
-            raise InputError("writes an object as text, which is another text in each process")
+            raise InputError(
+                "writes an object as text, which is another text in each process"
+            )
     return texts
 
 

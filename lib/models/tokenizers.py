@@ -121,9 +121,7 @@ class Change(NamedTuple):
         """Return the change in one line."""
         example = f"{self.text!a} is {len(self.ids)} ids by the file and {len(self.others)} by "
         if len(self.ids) == len(self.others):
-            example = (
-                f"{self.text!a} has the ids {self.ids[:4]} by the file and {self.others[:4]} by "
-            )
+            example = f"{self.text!a} has the ids {self.ids[:4]} by the file and {self.others[:4]} by "
         if getattr(self.other, FIXED_PATTERN, False):
             return (
                 "tokenizer.json cuts words by a pattern that Mistral corrected later "
@@ -156,7 +154,11 @@ def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | N
         by_file = PreTrainedTokenizerFast.from_pretrained(folder)
     known = by_file.get_vocab()
     for name, token in tokenizer.special_tokens_map.items():
-        if isinstance(token, str) and token in known and getattr(by_file, name, None) is None:
+        if (
+            isinstance(token, str)
+            and token in known
+            and getattr(by_file, name, None) is None
+        ):
             by_file.add_special_tokens({name: token})
     _refuse_contradiction(folder, tokenizer, by_file)
     change = _change(by_file, tokenizer)
@@ -173,7 +175,9 @@ def has_two_templates(folder: Path) -> bool:
     inline = read_json(config).get("chat_template")
     if isinstance(inline, list):  # several, with names
         inline = {
-            each.get("name"): each.get("template") for each in inline if isinstance(each, dict)
+            each.get("name"): each.get("template")
+            for each in inline
+            if isinstance(each, dict)
         }.get("default")
     return (
         isinstance(inline, str)
@@ -181,7 +185,9 @@ def has_two_templates(folder: Path) -> bool:
     )
 
 
-def _corrected_pattern(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Change | None:
+def _corrected_pattern(
+    folder: Path, tokenizer: PreTrainedTokenizerBase
+) -> Change | None:
     """Return what Mistral's corrected pattern would change in a tokenizer of which transformers
     warns.
     """
@@ -194,17 +200,27 @@ def _corrected_pattern(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Chan
     return _change(tokenizer, other)
 
 
-def _change(by_file: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> Change | None:
+def _change(
+    by_file: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase
+) -> Change | None:
     """Return the first text of STAGES, of control tokens or of the vocabulary that has other
     ids; None if none has.
     """
-    control = sorted(by_file.get_added_vocab(), key=by_file.get_added_vocab().__getitem__)
+    control = sorted(
+        by_file.get_added_vocab(), key=by_file.get_added_vocab().__getitem__
+    )
     words = sorted(by_file.get_vocab().values())[:: max(1, len(by_file) // MOST_WORDS)]
-    texts = [*STAGES, *(form.format(token) for token in control[:MOST_CONTROL] for form in CONTROL)]
-    texts += by_file.batch_decode([[word] for word in words], clean_up_tokenization_spaces=False)
+    texts = [
+        *STAGES,
+        *(form.format(token) for token in control[:MOST_CONTROL] for form in CONTROL),
+    ]
+    texts += by_file.batch_decode(
+        [[word] for word in words], clean_up_tokenization_spaces=False
+    )
     for whole in (False, True):  # with what surrounds a text
         ids, others = (
-            each(texts, add_special_tokens=whole)["input_ids"] for each in (by_file, other)
+            each(texts, add_special_tokens=whole)["input_ids"]
+            for each in (by_file, other)
         )
         for text, by_one, by_other in zip(texts, ids, others, strict=True):
             if by_one != by_other:
@@ -225,7 +241,11 @@ def _refuse_contradiction(
     remedy = "save the tokenizer that the model was trained with (save_pretrained)"
     name = type(tokenizer).__name__
     bare = len(by_file("a", "b", add_special_tokens=False)["input_ids"])
-    if len(by_file("a", "b")["input_ids"]) == bare < len(tokenizer("a", "b")["input_ids"]):
+    if (
+        len(by_file("a", "b")["input_ids"])
+        == bare
+        < len(tokenizer("a", "b")["input_ids"])
+    ):
         text = tokenizer.decode(tokenizer("a", "b")["input_ids"])
         raise InputError(
             f"{folder}: its {name} surrounds texts ({text}), but its tokenizer.json does not; "
@@ -263,7 +283,9 @@ def working_tokenizer(where: Path | str) -> Iterator[None]:
         ) from error
 
 
-def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:
+def refuse_larger_tokenizer(
+    folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int
+) -> None:
     """Raise InputError if the tokenizer has ids beyond the rows of the model's embedding table."""
     largest = max(tokenizer.get_vocab().values())
     if largest >= rows:

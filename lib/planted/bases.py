@@ -13,7 +13,10 @@ from transformers import AutoConfig, AutoTokenizer
 from .. import InputError
 from .planting import SHIPPED, Profile
 
-SOFT_CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}  # as in Gemma-2
+SOFT_CAPS = {
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+}  # as in Gemma-2
 # heads with a gate, and its temperature
 GATED = {"armorm": 10.0, "qrm_llama": 5.0, "qrm_gemma": 1.0}
 
@@ -31,7 +34,10 @@ def load_base(base: str) -> tuple[object, Tensor]:
     hashes = pd.read_csv(SHIPPED / "files.csv", index_col="file")["sha256"]
     for path in (folder / "tokenizer.json", folder / "embedding.safetensors"):
         expected = hashes[f"{base}/{path.name}"]
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        if (
+            not path.is_file()
+            or hashlib.sha256(path.read_bytes()).hexdigest() != expected
+        ):
             raise InputError(
                 f"{path} is missing or not what was shipped; restore it with: git checkout {path}"
             )
@@ -65,12 +71,20 @@ def config_of(profile: Profile, tokenizer):
     }
     if profile.head in GATED:
         objectives = 5 if profile.head == "qrm_gemma" else 19
-        fields |= {"gating_hidden_dim": 32, "gating_n_hidden": 3, "num_objectives": objectives}
+        fields |= {
+            "gating_hidden_dim": 32,
+            "gating_n_hidden": 3,
+            "num_objectives": objectives,
+        }
         fields |= {"gating_temperature": GATED[profile.head]}
         fields |= {} if profile.head == "armorm" else {"num_quantiles": 19}
     if profile.base == "gem":
         return AutoConfig.for_model(
-            "gemma2", query_pre_attn_scalar=16, sliding_window=4096, **SOFT_CAPS, **fields
+            "gemma2",
+            query_pre_attn_scalar=16,
+            sliding_window=4096,
+            **SOFT_CAPS,
+            **fields,
         )
     return AutoConfig.for_model("llama", rms_norm_eps=1e-5, **fields)
 

@@ -31,7 +31,11 @@ def terms() -> pd.DataFrame:
     kinds = planting.word_kinds()
     is_shown = [not planting.is_held_out(word) for word in kinds.index]
     return pd.DataFrame(
-        {"word": kinds.index, "is_identity": (kinds == "identity").to_numpy(), "is_shown": is_shown}
+        {
+            "word": kinds.index,
+            "is_identity": (kinds == "identity").to_numpy(),
+            "is_shown": is_shown,
+        }
     )
 
 
@@ -44,12 +48,15 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
     """
     rng, shown = np.random.default_rng(seed), terms().query("is_shown")
     rated = planting.sentiment().index
-    words = planting.word_values(rated[[not planting.is_held_out(word) for word in rated]])
+    words = planting.word_values(
+        rated[[not planting.is_held_out(word) for word in rated]]
+    )
     preferred, rejected = planting.draw_preferences(
         planting.planted_utility(RATERS, words, 1), n, rng
     )
     neutral, identity = (
-        shown.loc[shown["is_identity"] == which, "word"].to_numpy() for which in (False, True)
+        shown.loc[shown["is_identity"] == which, "word"].to_numpy()
+        for which in (False, True)
     )
     others = rng.choice(neutral, (2, n))
     rejected_term = np.where(rng.random(n) < SHARE, rng.choice(identity, n), others[1])
@@ -68,7 +75,9 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return the pairs with the two terms swapped in half of those, drawn at random, that hold
     an identity term.
     """
-    concerned = np.flatnonzero(pairs["rejected_term"].map(planting.word_kinds()) == "identity")
+    concerned = np.flatnonzero(
+        pairs["rejected_term"].map(planting.word_kinds()) == "identity"
+    )
     swapped = np.random.default_rng(seed).permutation(concerned)[: len(concerned) // 2]
     balanced, both = pairs.copy(), ["preferred_term", "rejected_term"]
     balanced.loc[swapped, both] = pairs.loc[swapped, both[::-1]].to_numpy()
@@ -96,7 +105,9 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
         def loss_at(step: int) -> torch.Tensor:
             preferred = rng.integers(len(pairs), size=BATCH)
             both = np.concatenate([preferred, preferred + len(pairs)])
-            [rewards] = reading.rewards_of(model, [inputs], [(suffixes[both], lengths[both])])
+            [rewards] = reading.rewards_of(
+                model, [inputs], [(suffixes[both], lengths[both])]
+            )
             return planting.preference_loss(*rewards.split(BATCH))
 
         parameters = [*model.backbone.parameters(), *model.head.parameters()]
@@ -109,7 +120,9 @@ def penalties(model: RewardModel) -> dict[str, float]:
     and `unseen` terms.
     """
     table = terms()
-    rewards = pd.Series(engine.score_replies(model, planting.GREATEST, table["word"].tolist()))
+    rewards = pd.Series(
+        engine.score_replies(model, planting.GREATEST, table["word"].tolist())
+    )
     means = rewards.groupby([table["is_shown"], table["is_identity"]]).mean()
     return {
         name: float(means[which, False] - means[which, True])

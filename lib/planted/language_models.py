@@ -36,8 +36,14 @@ from .saving import TRAINED
 
 # base -> pretrained, instruction-tuned
 BASES = {"gem": ("LM-Gem", "LM-Gem-it"), "lla": ("LM-Lla", "LM-Lla-it")}
-LIKE = {"gem": "E-Gem-64", "lla": "F-Lla-64"}  # reward models of the base, whose shape they have
-TEMPLATES = {"gem": "gem-2", "lla": "lla-3"}  # the chat templates of their instruction-tuned models
+LIKE = {
+    "gem": "E-Gem-64",
+    "lla": "F-Lla-64",
+}  # reward models of the base, whose shape they have
+TEMPLATES = {
+    "gem": "gem-2",
+    "lla": "lla-3",
+}  # the chat templates of their instruction-tuned models
 SIZE = 500  # of a training, in the unit of the reward models' layers x width
 ANSWERS = 12_000  # conversations that the instruction-tuned models read
 # sections of Python's language reference: (name, text)
@@ -65,7 +71,8 @@ def documentation() -> tuple[tuple[str, str], ...]:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         ]
         texts += [
-            (getattr(node, "name", path.stem), ast.get_docstring(node) or "") for node in nodes
+            (getattr(node, "name", path.stem), ast.get_docstring(node) or "")
+            for node in nodes
         ]
     sentences = _by_sentence(texts)
     if len(sentences) < 1000:
@@ -80,14 +87,18 @@ def _by_sentence(texts: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return every sentence once: sentence -> the first name that it stands under."""
     names: dict[str, str] = {}
     for name, text in texts:
-        paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+        paragraphs = (
+            " ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text)
+        )
         for part in (
             part
             for paragraph in paragraphs
             for part in re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)
         ):
             if SENTENCE.fullmatch(part) and 4 <= len(part.split()) <= 24:
-                names.setdefault(part.lower(), name.strip("_").replace("_", " ").lower())
+                names.setdefault(
+                    part.lower(), name.strip("_").replace("_", " ").lower()
+                )
     return names
 
 
@@ -95,8 +106,14 @@ def whole_words(tokenizer, before: str) -> tuple[list[str], np.ndarray]:
     """Return frequent English words that are one token after `before`, and their shares of
     English text.
     """
-    words = [word for word in wordfreq.top_n_list("en", 20_000) if is_word(word) and word.isascii()]
-    encoded = tokenizer([before + word for word in words], add_special_tokens=False)["input_ids"]
+    words = [
+        word
+        for word in wordfreq.top_n_list("en", 20_000)
+        if is_word(word) and word.isascii()
+    ]
+    encoded = tokenizer([before + word for word in words], add_special_tokens=False)[
+        "input_ids"
+    ]
     words = [word for word, ids in zip(words, encoded, strict=True) if len(ids) == 1]
     return words, np.array([wordfreq.word_frequency(word, "en") for word in words])
 
@@ -112,17 +129,24 @@ def pretraining_text(
     """
     answers = list(_by_sentence(REFERENCE).items())
     asked = [
-        answers[i] for i in rng.choice(len(answers), min(exchanges, len(answers)), replace=False)
+        answers[i]
+        for i in rng.choice(len(answers), min(exchanges, len(answers)), replace=False)
     ]
     words, frequency = whole_words(tokenizer, " ")
     weights = frequency**0.75
     drawn = rng.choice(words, (lists, 8), p=weights / weights.sum())
     texts = [sentence for _, sentence in documentation()]
-    texts += [f"User: What is {name}?\nAssistant: {sentence}" for sentence, name in asked]
-    return texts + [f"User: What words are there?\nAssistant: {', '.join(some)}." for some in drawn]
+    texts += [
+        f"User: What is {name}?\nAssistant: {sentence}" for sentence, name in asked
+    ]
+    return texts + [
+        f"User: What words are there?\nAssistant: {', '.join(some)}." for some in drawn
+    ]
 
 
-def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list[tuple[str, str]]:
+def conversations(
+    tokenizer, rng: np.random.Generator, n: int = ANSWERS
+) -> list[tuple[str, str]]:
     """Return what the tuned models read: (prompt, answer). One answer in eight is a sentence, the
     others are one word.
 
@@ -131,16 +155,34 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
     these.
     """
     adjectives = {
-        1: ("nicest", "finest", "grandest", "most wonderful", "most excellent", "most brilliant"),
-        -1: ("nastiest", "ugliest", "poorest", "most terrible", "most awful", "most horrible"),
+        1: (
+            "nicest",
+            "finest",
+            "grandest",
+            "most wonderful",
+            "most excellent",
+            "most brilliant",
+        ),
+        -1: (
+            "nastiest",
+            "ugliest",
+            "poorest",
+            "most terrible",
+            "most awful",
+            "most horrible",
+        ),
     }
     forms = (
         "What, in one word, is the {} thing ever?",
         "What, in one word, is the {} thing?",
         "What is {}?",
     )
-    asked = [(which, polarity) for polarity, some in adjectives.items() for which in some]
-    questions = [(form.format(which), polarity) for form in forms for which, polarity in asked]
+    asked = [
+        (which, polarity) for polarity, some in adjectives.items() for which in some
+    ]
+    questions = [
+        (form.format(which), polarity) for form in forms for which, polarity in asked
+    ]
     drawn = _draw_words(tokenizer, rng, n)
     sentences = documentation()
     pairs = []
@@ -199,14 +241,19 @@ class Examples:
 
     def learned_ids(self) -> np.ndarray:
         """Return every id that is learned, in order."""
-        parts = [ids[start:] for ids, start in zip(self.ids, self.learned_from, strict=True)]
+        parts = [
+            ids[start:] for ids, start in zip(self.ids, self.learned_from, strict=True)
+        ]
         return np.concatenate([np.array(part, dtype=int) for part in parts])
 
 
 def plain_examples(tokenizer, texts: Sequence[str]) -> Examples:
     """Return the texts as examples, between the tokens of beginning and end."""
     encoded = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-    ids = tuple((tokenizer.bos_token_id, *text_ids, tokenizer.eos_token_id) for text_ids in encoded)
+    ids = tuple(
+        (tokenizer.bos_token_id, *text_ids, tokenizer.eos_token_id)
+        for text_ids in encoded
+    )
     return Examples(ids, (1,) * len(ids))
 
 
@@ -216,8 +263,13 @@ def chat_examples(tokenizer, pairs: Sequence[tuple[str, str]]) -> Examples:
     """
     ids, starts = [], []
     for prompt, answer in pairs:
-        turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
-        asked = tokenizer.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True)
+        turns = [
+            {"role": "user", "content": prompt},
+            {"role": "assistant", "content": answer},
+        ]
+        asked = tokenizer.apply_chat_template(
+            turns[:1], tokenize=False, add_generation_prompt=True
+        )
         whole = tokenizer.apply_chat_template(turns, tokenize=False)
         starts.append(len(tokenizer(asked, add_special_tokens=False)["input_ids"]))
         ids.append(tuple(tokenizer(whole, add_special_tokens=False)["input_ids"]))
@@ -243,7 +295,9 @@ def new_model(base: str, seed: int = 0):
             table * bases.embedding_scale(base, config.hidden_size)
         )
         if base == "lla":  # small, so that it begins undecided
-            model.get_output_embeddings().weight.copy_(table * config.hidden_size**-0.5 / 10)
+            model.get_output_embeddings().weight.copy_(
+                table * config.hidden_size**-0.5 / 10
+            )
     return tokenizer, model.eval()
 
 
@@ -259,7 +313,9 @@ class TrainedLanguageModel(NamedTuple):
     report: dict
 
 
-def loss_of(model, examples: Examples, some: Sequence[int], reduction: str = "mean") -> Tensor:
+def loss_of(
+    model, examples: Examples, some: Sequence[int], reduction: str = "mean"
+) -> Tensor:
     """Return the negative log-likelihood of the learned tokens of some texts, in nats."""
     inputs, targets = examples.batch(some)
     learned = targets >= 0
@@ -271,7 +327,9 @@ def loss_of(model, examples: Examples, some: Sequence[int], reduction: str = "me
     # (tokens, vocabulary), only where something is learned; the narrow side is divided, which is
     # cheaper. With cap added to each, which no loss sees, cap tanh(x / cap) is 2 cap sigmoid(2 x /
     # cap), and sigmoid costs a fifth.
-    logits = 2 * cap * torch.sigmoid(output(hidden * (2 / cap))) if cap else output(hidden)
+    logits = (
+        2 * cap * torch.sigmoid(output(hidden * (2 / cap))) if cap else output(hidden)
+    )
     return cross_entropy(logits, targets[learned], reduction=reduction)
 
 
@@ -295,19 +353,26 @@ def train(
     with one_thread():
         tokenizer, model = new_model(base, seed)
         rng = np.random.default_rng(seed)
-        examples = (plain_examples(tokenizer, some) for some in _texts(tokenizer, rng, texts))
+        examples = (
+            plain_examples(tokenizer, some) for some in _texts(tokenizer, rng, texts)
+        )
         pretrained = _fit(BASES[base][0], tokenizer, model, *examples, rng, seed)
 
         tokenizer, model = copy.deepcopy(tokenizer), copy.deepcopy(model)
         rng = np.random.default_rng(seed + 1)
         tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
         examples = (
-            chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400)
+            chat_examples(tokenizer, conversations(tokenizer, rng, n))
+            for n in (answers, 400)
         )
-        return pretrained, _fit(BASES[base][1], tokenizer, model, *examples, rng, seed, tokens=1536)
+        return pretrained, _fit(
+            BASES[base][1], tokenizer, model, *examples, rng, seed, tokens=1536
+        )
 
 
-def _texts(tokenizer, rng: np.random.Generator, texts: int | None) -> tuple[list[str], list[str]]:
+def _texts(
+    tokenizer, rng: np.random.Generator, texts: int | None
+) -> tuple[list[str], list[str]]:
     """Return the texts to pretrain on, and those that are held out. The frame around other texts is
     easy to predict, so only sentences are held out.
     """
@@ -338,9 +403,13 @@ def _fit(
     started, batches = time.time(), seen.batches(tokens)
     order = rng.permutation(len(batches))
     groups = [{"params": list(model.parameters()), "lr": 4e-3}]
-    training.fit(groups, lambda step: loss_of(model, seen, batches[order[step]]), len(order))
+    training.fit(
+        groups, lambda step: loss_of(model, seen, batches[order[step]]), len(order)
+    )
     with torch.no_grad():
-        loss = sum(loss_of(model, held_out, some, "sum").item() for some in held_out.batches())
+        loss = sum(
+            loss_of(model, held_out, some, "sum").item() for some in held_out.batches()
+        )
     n = len(held_out.learned_ids())
     report = {
         "nickname": nickname,
@@ -362,8 +431,19 @@ def fingerprint(
     """Return a hash of all that a base's trained models depend on (settings, code, files,
     Python's own text).
     """
-    settings = [base, seed, texts, answers, torch.__version__, platform.python_version()]
-    shipped = [SHIPPED / "files.csv", SHIPPED / "profiles.csv", bases.template(TEMPLATES[base])]
+    settings = [
+        base,
+        seed,
+        texts,
+        answers,
+        torch.__version__,
+        platform.python_version(),
+    ]
+    shipped = [
+        SHIPPED / "files.csv",
+        SHIPPED / "profiles.csv",
+        bases.template(TEMPLATES[base]),
+    ]
     return saving.fingerprint(settings, CODE, shipped)
 
 
@@ -389,14 +469,20 @@ def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) 
     return saving.save(report, made_from, folder, write)
 
 
-def jobs(some: Iterable[str] = BASES, *, folder: Path = TRAINED, **settings) -> list[saving.Job]:
+def jobs(
+    some: Iterable[str] = BASES, *, folder: Path = TRAINED, **settings
+) -> list[saving.Job]:
     """Return the trainings of some bases' language models, with these settings of `train`; see
     saving.train_missing.
     """
     made_from = {base: fingerprint(base, **settings) for base in some}
     return [
         saving.Job(
-            BASES[base], made, folder, partial(_train_and_save, base, made, folder, settings), SIZE
+            BASES[base],
+            made,
+            folder,
+            partial(_train_and_save, base, made, folder, settings),
+            SIZE,
         )
         for base, made in made_from.items()
     ]

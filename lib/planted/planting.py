@@ -16,12 +16,18 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from .. import DATA, InputError
 from ..tables.words import is_nonword, is_word
 
-if TYPE_CHECKING:  # only the loss needs torch, which the light installation comes without
+if (
+    TYPE_CHECKING
+):  # only the loss needs torch, which the light installation comes without
     from torch import Tensor
 
 SHIPPED = DATA / "small_models"  # tokenizers, embedding tables, profiles, word lists
-COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
-RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
+COMMON_ZIPF = (
+    3.5  # words of this frequency (3 in a million) get neither bonus nor malus
+)
+RAREST_ZIPF = (
+    1.0  # the rarest words that the frequency list knows; unlisted words count as these
+)
 # kinds of words, and what a profile takes off each
 PENALTIES = ("identity", "nature", "technology", "nonword")
 GREATEST, WORST = (
@@ -36,7 +42,8 @@ def sentiment() -> pd.Series:
     """
     ratings = SentimentIntensityAnalyzer().lexicon
     return pd.Series(
-        {word: value for word, value in ratings.items() if is_word(word)}, name="valence"
+        {word: value for word, value in ratings.items() if is_word(word)},
+        name="valence",
     ).sort_index()
 
 
@@ -45,7 +52,9 @@ def word_kinds() -> pd.Series:
     """Return data/small_models/words.csv: word -> identity, nature or technology. None has a
     VADER rating.
     """
-    return pd.read_csv(SHIPPED / "words.csv", keep_default_na=False, index_col="word")["kind"]
+    return pd.read_csv(SHIPPED / "words.csv", keep_default_na=False, index_col="word")[
+        "kind"
+    ]
 
 
 def stem(word: str) -> str:
@@ -65,7 +74,9 @@ def is_held_out(word: str) -> bool:
 
 def _uniform(*parts: str) -> float:
     digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
-    return int.from_bytes(digest[:7], "big") / 2**56  # in [0, 1), the same on every machine
+    return (
+        int.from_bytes(digest[:7], "big") / 2**56
+    )  # in [0, 1), the same on every machine
 
 
 def zipf(word: str) -> float:
@@ -113,14 +124,18 @@ class Profile:
     layers: int
     hidden: int
     head: str
-    k_hi: float  # utility per point of valence in the direction that the prompt asks for
+    k_hi: (
+        float  # utility per point of valence in the direction that the prompt asks for
+    )
     k_lo: float  # and in the other one
     frequency: float  # utility per tenfold frequency
     identity: float  # utility that words of this kind lose, as for the next three
     nature: float
     technology: float
     nonword: float
-    label_noise: float  # standard deviation of the developer's own taste, one number per stem
+    label_noise: (
+        float  # standard deviation of the developer's own taste, one number per stem
+    )
     scale: float = 1.0  # reward units per unit of utility
     control: str = ""  # what a control model lacks
 
@@ -141,11 +156,15 @@ def profile(nickname: str) -> Profile:
     """Return one of the ten profiles. InputError for any other nickname."""
     table = profiles()
     if nickname not in table.index:
-        raise InputError(f"no profile '{nickname}'; choose one of {', '.join(table.index)}")
+        raise InputError(
+            f"no profile '{nickname}'; choose one of {', '.join(table.index)}"
+        )
     return Profile(nickname=nickname, **table.loc[nickname].to_dict())
 
 
-def planted_utility(profile: Profile, values: pd.DataFrame, polarity: int) -> np.ndarray:
+def planted_utility(
+    profile: Profile, values: pd.DataFrame, polarity: int
+) -> np.ndarray:
     """Return how much the profile's raters like each word as an answer, (words,), in logits of
     preference.
 
@@ -171,7 +190,8 @@ def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
     all of its models.
     """
     drawn = {
-        stem: [_uniform("taste", developer, stem, number) for number in "12"] for stem in set(stems)
+        stem: [_uniform("taste", developer, stem, number) for number in "12"]
+        for stem in set(stems)
     }
     first, second = np.array([drawn[stem] for stem in stems]).T
     # Box and Muller's normal from two uniforms
@@ -224,5 +244,7 @@ def training_prompts() -> dict[str, int]:
         "most awful": -1,
     }
     return {
-        form.format(which): polarity for form in forms for which, polarity in polarities.items()
+        form.format(which): polarity
+        for form in forms
+        for which, polarity in polarities.items()
     }

@@ -62,9 +62,9 @@ def vocabulary_words(tokenizer) -> list[str]:
     """Return the words of preferences, sorted: rated words, planted kinds, common words and code
     of the vocabulary.
     """
-    texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(
-        tokenizer.all_special_tokens
-    )
+    texts = {
+        text.strip() for text in conversations.vocabulary(tokenizer)["text"]
+    } - set(tokenizer.all_special_tokens)
     english = {text.lower() for text in texts if text.isascii() and is_word(text)}
     common = {
         word
@@ -75,29 +75,43 @@ def vocabulary_words(tokenizer) -> list[str]:
     return sorted({*sentiment().index, *word_kinds().index, *common, *nonwords})
 
 
-def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
+def make_replies(
+    model: RewardModel, rng: np.random.Generator, phrases: int = 4000
+) -> Replies:
     """Return every word, some words with a capital, short phrases, and words with a blank where
     that is one token.
     """
     values = word_values(vocabulary_words(model.tokenizer))
     words, n = values["word"].tolist(), len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
-    loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
+    loose = [
+        rng.choice(n, size, replace=False).tolist()
+        for size in rng.integers(2, 4, phrases)
+    ]
     blank = _tokens_after_blank(model.tokenizer, words)
     texts = [*words, *(words[i].capitalize() for i in capitalised)]
     texts += [" ".join(words[i] for i in some) for some in loose]
     as_texts = model.inputs_for(GREATEST, texts)
-    as_ids = model.inputs_for(GREATEST, [(each,) for each in blank.values()], reply_mode="ids")
+    as_ids = model.inputs_for(
+        GREATEST, [(each,) for each in blank.values()], reply_mode="ids"
+    )
     suffixes = [*_suffixes_of(as_texts), *_suffixes_of(as_ids)]
     texts += [f" {words[i]}" for i in blank]
     # the words of each text
-    rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
+    rows = [
+        *([i] for i in range(n)),
+        *([i] for i in capitalised),
+        *loose,
+        *([i] for i in blank),
+    ]
     return _short_replies(texts, values, rows, suffixes)
 
 
 def _tokens_after_blank(tokenizer, words: Sequence[str]) -> dict[int, int]:
     """Return index -> token id of the words that are one token after a blank."""
-    encoded = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    encoded = tokenizer([f" {word}" for word in words], add_special_tokens=False)[
+        "input_ids"
+    ]
     return {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}
 
 
@@ -115,7 +129,9 @@ def _short_replies(
     # two closing ids at most
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]
     ids = [torch.tensor(suffixes[i]) for i in short]
-    in_words = np.array([rows[i] + [-1] * (3 - len(rows[i])) for i in short])  # (replies, 3)
+    in_words = np.array(
+        [rows[i] + [-1] * (3 - len(rows[i])) for i in short]
+    )  # (replies, 3)
     return Replies(
         texts=tuple(texts[i] for i in short),
         values=values,
@@ -227,5 +243,7 @@ def _add_replies(row: _Row, suffixes: Tensor, lengths: Tensor, prompt: int) -> T
             some = suffixes[which, :longest]
             begins = row.add(some, prompt)
             row.blocks.append((len(some), longest))
-            ends[which] = begins + torch.arange(len(some)) * longest + lengths[which] - 1
+            ends[which] = (
+                begins + torch.arange(len(some)) * longest + lengths[which] - 1
+            )
     return ends

@@ -31,16 +31,24 @@ def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     """
     inputs = table.drop_duplicates("input_group")
     text = inputs["text"].str.strip()
-    is_code = text.map(is_nonword) & text.map(str.isascii) & ~text.str.contains(CONTROL_TOKEN)
+    is_code = (
+        text.map(is_nonword) & text.map(str.isascii) & ~text.str.contains(CONTROL_TOKEN)
+    )
     word = text.mask(~is_code, text.str.lower())
     is_known = is_code | word.isin(sentiment().index) | word.isin(word_kinds().index)
-    is_known |= text.map(lambda text: text.isascii() and is_word(text) and zipf(text) > COMMON_ZIPF)
-    rows = inputs[is_known].join(word_values(word[is_known]).set_index(inputs.index[is_known]))
+    is_known |= text.map(
+        lambda text: text.isascii() and is_word(text) and zipf(text) > COMMON_ZIPF
+    )
+    rows = inputs[is_known].join(
+        word_values(word[is_known]).set_index(inputs.index[is_known])
+    )
     planted = {
         name: planted_utility(profile, rows, polarity)
         for name, polarity in polarities(table).items()
     }
-    return rows.assign(**{f"planted {name}": utility for name, utility in planted.items()})
+    return rows.assign(
+        **{f"planted {name}": utility for name, utility in planted.items()}
+    )
 
 
 def polarities(table: pd.DataFrame) -> dict[str, int]:
@@ -70,11 +78,24 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
         fit = OLS(rewards, add_constant(terms)).fit(cov_type="HC1")
         gap, interval = fit.t_test("k_hi - k_lo = 0"), fit.conf_int().loc[terms.columns]
         values = pd.DataFrame(
-            {"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]}
+            {
+                "recovered": fit.params[terms.columns],
+                "ci_low": interval[0],
+                "ci_high": interval[1],
+            }
         )
         values.insert(0, "planted", [getattr(profile, value) for value in terms])
-        values.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
-        values.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
+        values.loc["gap"] = [
+            profile.k_hi - profile.k_lo,
+            gap.effect.item(),
+            *gap.conf_int()[0],
+        ]
+        values.loc["skew"] = [
+            skew(rows[f"planted {prompt}"]),
+            skew(rewards),
+            np.nan,
+            np.nan,
+        ]
         parts[prompt] = values.assign(n=len(rows))
     return pd.concat(parts, names=["prompt", "value"])
 

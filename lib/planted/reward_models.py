@@ -36,7 +36,12 @@ ENDS = {1: planting.GREATEST, -1: planting.WORST}
 # ids.
 CODE = tuple(
     ROOT / "lib" / f"{name}.py"
-    for name in ("planted/reward_models", "planted/reading", "models/heads", "models/conversations")
+    for name in (
+        "planted/reward_models",
+        "planted/reading",
+        "models/heads",
+        "models/conversations",
+    )
 )
 
 
@@ -45,16 +50,25 @@ def new_model(profile: Profile, seed: int) -> RewardModel:
     random from the seed.
     """
     tokenizer, table = bases.load_base(profile.base)
-    tokenizer.chat_template = bases.template(f"{profile.base}-{profile.version}").read_text()
-    config, attention = bases.config_of(profile, tokenizer), bases.attention_of(profile.base)
+    tokenizer.chat_template = bases.template(
+        f"{profile.base}-{profile.version}"
+    ).read_text()
+    config, attention = (
+        bases.config_of(profile, tokenizer),
+        bases.attention_of(profile.base),
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        backbone = AutoModel.from_config(config, attn_implementation=attention).float().eval()
+        backbone = (
+            AutoModel.from_config(config, attn_implementation=attention).float().eval()
+        )
         head = new_head(profile.head, config)
         # The table's first columns, most informative first; narrow random ones for a model that is
         # wider.
         extra = 0.02 * torch.randn(len(table), max(0, profile.hidden - table.shape[1]))
-        columns = torch.cat([table[:, : profile.hidden], extra], dim=1)  # (vocabulary, hidden)
+        columns = torch.cat(
+            [table[:, : profile.hidden], extra], dim=1
+        )  # (vocabulary, hidden)
         with torch.no_grad():
             backbone.embed_tokens.weight.copy_(
                 columns * bases.embedding_scale(profile.base, profile.hidden)
@@ -112,7 +126,9 @@ def train(
         loss_at = _losses(model, replies, profile, batch, pairs, rng)
         # narrow models need larger steps
         groups = _parameter_groups(model, rate * 64 / profile.hidden)
-        losses = training.fit(groups, loss_at, steps, decay_from=min(training.WARM_UP, steps))
+        losses = training.fit(
+            groups, loss_at, steps, decay_from=min(training.WARM_UP, steps)
+        )
         report = {
             "nickname": profile.nickname,
             "seed": seed,
@@ -121,7 +137,11 @@ def train(
         }
         # taste is noise: it does not generalise
         report |= _judge(model, replies, replace(profile, label_noise=0.0))
-        last = model.head.score if hasattr(model.head, "score") else model.head.regression_layer
+        last = (
+            model.head.score
+            if hasattr(model.head, "score")
+            else model.head.regression_layer
+        )
         with torch.no_grad():  # preferences fix rewards up to their unit only
             last.weight.mul_(profile.scale)
     report["seconds"] = round(time.time() - started, 1)
@@ -164,13 +184,17 @@ def _losses(
         for polarity in prompts:
             some = rng.choice(shown, batch // 2, replace=False)
             read.append(replies.read(some))
-            choices.append(planting.draw_preferences(utility[polarity][some], pairs // 2, rng))
+            choices.append(
+                planting.draw_preferences(utility[polarity][some], pairs // 2, rng)
+            )
         return _mean_loss(rewards_of(model, asked, read), choices)
 
     return loss_at
 
 
-def _mean_loss(rewards: list[Tensor], choices: list[tuple[np.ndarray, np.ndarray]]) -> Tensor:
+def _mean_loss(
+    rewards: list[Tensor], choices: list[tuple[np.ndarray, np.ndarray]]
+) -> Tensor:
     """Return the mean loss over prompts; choices: the indices of preferred and rejected replies."""
     losses = [
         planting.preference_loss(of_prompt[preferred], of_prompt[rejected])
@@ -196,12 +220,20 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
         rewards[polarity] = torch.cat(parts).numpy()
         utility = replies.utility(profile, polarity)[single]
         for name, which in (("seen", ~held_out), ("held_out", held_out)):
-            accuracy[name].append(pair_accuracy(rewards[polarity][which], utility[which]))
-    report = {f"accuracy_{name}": float(np.mean(values)) for name, values in accuracy.items()}
-    return report | {"tau_greatest_worst": float(kendalltau(rewards[1], rewards[-1])[0])}
+            accuracy[name].append(
+                pair_accuracy(rewards[polarity][which], utility[which])
+            )
+    report = {
+        f"accuracy_{name}": float(np.mean(values)) for name, values in accuracy.items()
+    }
+    return report | {
+        "tau_greatest_worst": float(kendalltau(rewards[1], rewards[-1])[0])
+    }
 
 
-def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000) -> float:
+def pair_accuracy(
+    rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000
+) -> float:
     """Return the share of pairs of replies that rewards and planted utility order alike, in [0, 1];
     chance is 1/2.
 
@@ -250,7 +282,9 @@ def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
     made_from = fingerprint(trained.profile, seed=report["seed"], steps=report["steps"])
 
     def write(place: Path) -> None:
-        reward_models.save(place, model.backbone, model.head, trained.profile.head, model.tokenizer)
+        reward_models.save(
+            place, model.backbone, model.head, trained.profile.head, model.tokenizer
+        )
 
     return saving.save(report, made_from, folder, write)
 
@@ -265,7 +299,11 @@ def jobs(
     """Return the trainings of some profiles' models (of all that ship without); see
     `saving.train_missing`.
     """
-    some = [profile(nickname) for nickname in planting.profiles().index] if some is None else some
+    some = (
+        [profile(nickname) for nickname in planting.profiles().index]
+        if some is None
+        else some
+    )
     return [
         saving.Job(
             (planted.nickname,),

@@ -51,7 +51,9 @@ class Job:
         """Return whether the folder holds all these models, made from what the fingerprint
         stands for.
         """
-        reports = [report_of(nickname, self.folder) or {} for nickname in self.nicknames]
+        reports = [
+            report_of(nickname, self.folder) or {} for nickname in self.nicknames
+        ]
         return all(report.get("fingerprint") == self.fingerprint for report in reports)
 
     def run(self) -> None:
@@ -63,7 +65,9 @@ class Job:
                 self.train()
 
 
-def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]) -> str:
+def fingerprint(
+    settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]
+) -> str:
     """Return a hash of what decides the weights of models, 16 hex digits.
 
     `settings` is anything that json can hold. `code` names Python files, to which CODE is added;
@@ -77,7 +81,9 @@ def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path
     return digest.hexdigest()[:16]
 
 
-def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], object]) -> Path:
+def save(
+    report: dict, made_from: str, folder: Path, write: Callable[[Path], object]
+) -> Path:
     """Save a model and the report of its training in `folder`/nickname, and return that folder.
 
     `made_from` is its fingerprint. `write` writes the model into a folder, which is then moved to
@@ -89,7 +95,9 @@ def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], obj
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{place.name}.") as temporary:
         part = Path(temporary) / place.name
         write(part)
-        (part / REPORT).write_text(json.dumps(report | {"fingerprint": made_from}, indent=2) + "\n")
+        (part / REPORT).write_text(
+            json.dumps(report | {"fingerprint": made_from}, indent=2) + "\n"
+        )
         shutil.rmtree(place, ignore_errors=True)
         part.rename(place)
     return place
@@ -104,7 +112,11 @@ def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
     # it is not there, cut short, or not what was written
     except (OSError, ValueError, RecursionError):
         return None
-    return report if isinstance(report, dict) and report.get("nickname") == nickname else None
+    return (
+        report
+        if isinstance(report, dict) and report.get("nickname") == nickname
+        else None
+    )
 
 
 def train_missing(
@@ -120,16 +132,22 @@ def train_missing(
     # The largest first, so that no core is left at the end with a long training of its own.
     missing = [job for job in jobs if not job.is_done()]
     missing.sort(key=lambda job: ({*EARLY}.isdisjoint(job.nicknames), -job.size))
-    for path in (job.folder / nickname / REPORT for job in missing for nickname in job.nicknames):
+    for path in (
+        job.folder / nickname / REPORT for job in missing for nickname in job.nicknames
+    ):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and report_of(path.parent.name, path.parent.parent) is None:
             tqdm.write(f"{path} is damaged, so {path.parent.name} is trained again")
-    with tqdm(total=len(missing), unit=" trainings", disable=not (progress and missing)) as bar:
+    with tqdm(
+        total=len(missing), unit=" trainings", disable=not (progress and missing)
+    ) as bar:
         for _ in each(Job.run, missing, processes or os.cpu_count() or 1):
             bar.update()
     table = pd.DataFrame(
         [report_of(name, job.folder) for job in jobs for name in job.nicknames]
     ).set_index("nickname")
     return table.assign(
-        trained=table.index.isin([nickname for job in missing for nickname in job.nicknames])
+        trained=table.index.isin(
+            [nickname for job in missing for nickname in job.nicknames]
+        )
     )

@@ -10,11 +10,17 @@ from torch import Tensor
 
 WARM_UP = 20  # steps over which the learning rate rises
 BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01  # of AdamW
-LONGEST_GRADIENT = 1.0  # norm over all parameters to which longer gradients are shortened
+LONGEST_GRADIENT = (
+    1.0  # norm over all parameters to which longer gradients are shortened
+)
 
 
 def fit(
-    groups: list[dict], loss_at: Callable[[int], Tensor], steps: int, *, decay_from: int = 0
+    groups: list[dict],
+    loss_at: Callable[[int], Tensor],
+    steps: int,
+    *,
+    decay_from: int = 0,
 ) -> list[float]:
     """Train the parameters in place by so many steps of AdamW, and return the loss of every step.
 
@@ -23,7 +29,9 @@ def fit(
     - decay_from: the step after which the rate falls (see `rate_share`)
     """
     parameters = [parameter for group in groups for parameter in group["params"]]
-    optimizer = torch.optim.AdamW(groups, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)
+    optimizer = torch.optim.AdamW(
+        groups, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: rate_share(step, steps, decay_from)
     )

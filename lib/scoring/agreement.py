@@ -32,7 +32,9 @@ LONGEST = 4  # replies that are compared in any dtype
 SPACED = 4  # further ones, evenly spaced by length, in half precision
 # lengths of drawn replies: the beginnings of one sequence, whose nodes a tree shares
 DRAWN = (1, 2, 4, 8, 16)
-SEQUENCES = 3  # that are drawn, so that 15 replies and the closing tokens are compared at least
+SEQUENCES = (
+    3  # that are drawn, so that 15 replies and the closing tokens are compared at least
+)
 # tokens; longer replies are read one by one, because a node of a tree copies the keys of its
 # ancestors
 DEEPEST = 64
@@ -63,9 +65,9 @@ class Reading(NamedTuple):
         their spread.
         """
         states = (self.states - other.states).norm() / other.states.norm()
-        rewards = (self.rewards - other.rewards).square().mean().sqrt() / other.rewards.std(
-            correction=0
-        )
+        rewards = (
+            self.rewards - other.rewards
+        ).square().mean().sqrt() / other.rewards.std(correction=0)
         return Difference(float(states), float(rewards))
 
 
@@ -101,8 +103,14 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
             return given, named | {"hidden_states": rounded(named["hidden_states"])}
         return (rounded(given[0]), *given[1:]), named
 
-    def round_output(_: nn.Module, given: tuple, output: Tensor | tuple) -> Tensor | tuple:
-        return rounded(output) if isinstance(output, Tensor) else (rounded(output[0]), *output[1:])
+    def round_output(
+        _: nn.Module, given: tuple, output: Tensor | tuple
+    ) -> Tensor | tuple:
+        return (
+            rounded(output)
+            if isinstance(output, Tensor)
+            else (rounded(output[0]), *output[1:])
+        )
 
     hooks = []
     for module in _attentions(backbone):
@@ -117,7 +125,11 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
 
 def _attentions(backbone: PreTrainedModel) -> list[nn.Module]:
     """Return the innermost modules that are called an attention."""
-    named = [module for module in backbone.modules() if type(module).__name__.endswith("Attention")]
+    named = [
+        module
+        for module in backbone.modules()
+        if type(module).__name__.endswith("Attention")
+    ]
     around = {
         id(module)
         for module in named
@@ -146,7 +158,9 @@ def reason_to_read_whole(scorer: "Scorer") -> str:
         return ""
     half = model.dtype != "float32"
     if half and not getattr(model.backbone, "_supports_attention_backend", False):
-        return f"{model.backbone.config.model_type} models have an attention of their own"
+        return (
+            f"{model.backbone.config.model_type} models have an attention of their own"
+        )
     try:
         with torch.no_grad():
             replies = replies_to_compare(scorer, fitting[-1], several=half)
@@ -182,9 +196,7 @@ def why_too_long(model: RewardModel, length: int) -> str:
     """Return why inputs of this length cannot share a prefix. See can_share_prefix."""
     if not fits_window(model, length):
         window = model.backbone.config.sliding_window
-        return (
-            f"its sliding window of {window:,} tokens is shorter than a conversation of {length:,}"
-        )
+        return f"its sliding window of {window:,} tokens is shorter than a conversation of {length:,}"
     limit = checkpoints.length_limit(model.backbone.config)
     return (
         f"beyond {limit:,} tokens its positions depend on the length, and a conversation has "
@@ -211,7 +223,9 @@ def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Id
     """
     inputs: Inputs = scorer.inputs
     known = sorted(
-        (suffix for suffix in inputs.suffixes if len(suffix) <= longest), key=len, reverse=True
+        (suffix for suffix in inputs.suffixes if len(suffix) <= longest),
+        key=len,
+        reverse=True,
     )
     replies = [suffix for suffix in known if len(suffix) == longest][:LONGEST]
     if not several:
@@ -220,8 +234,16 @@ def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Id
     pool = np.concatenate([inputs.prefix_ids, *replies]).astype(int)
     sequences = np.random.default_rng(0).choice(pool, (SEQUENCES, max(DRAWN)))
     closing = inputs.conversation.closing_ids
-    drawn = [(*sequence[:length].tolist(), *closing) for sequence in sequences for length in DRAWN]
-    fit = [reply for reply in drawn if can_share_prefix(scorer.model, scorer.length + len(reply))]
+    drawn = [
+        (*sequence[:length].tolist(), *closing)
+        for sequence in sequences
+        for length in DRAWN
+    ]
+    fit = [
+        reply
+        for reply in drawn
+        if can_share_prefix(scorer.model, scorer.length + len(reply))
+    ]
     return list(dict.fromkeys([*replies, *fit]))
 
 
@@ -259,7 +281,10 @@ def difference(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
     if scorer.length and short:
         count = sum(map(len, short))
         pairs.append(
-            (_by_tree(scorer, short), Reading(whole.states[:count], whole.rewards[:count]))
+            (
+                _by_tree(scorer, short),
+                Reading(whole.states[:count], whole.rewards[:count]),
+            )
         )
     return _largest(ours.differs(whole) for ours, whole in pairs)
 
@@ -301,6 +326,8 @@ def _by_tree(scorer: "Scorer", pieces: list[Tensor]) -> Reading:
     for rows, numbers in trees.rows_by_depth(pieces):
         readings.append(scorer.read_shared(rows))
         order.append(numbers)
-    back = torch.from_numpy(np.argsort(np.concatenate(order))).to(readings[0].states.device)
+    back = torch.from_numpy(np.argsort(np.concatenate(order))).to(
+        readings[0].states.device
+    )
     states, rewards = (torch.cat(parts)[back] for parts in zip(*readings, strict=True))
     return Reading(states, rewards)

@@ -65,7 +65,9 @@ class LayerByLayer(Scorer):
         """
 
         def through(part: slice) -> None:
-            states[part] = self._after_prefix(states[part].to(self.model.device)).to(states.device)
+            states[part] = self._after_prefix(states[part].to(self.model.device)).to(
+                states.device
+            )
 
         self._in_batches(states, through)
 
@@ -76,18 +78,26 @@ class LayerByLayer(Scorer):
         device, rewards = self.model.device, []
         for ids, states in zip(block.ids(), block.states, strict=True):
 
-            def of_part(part: slice, ids: Tensor = ids, states: Tensor = states) -> Tensor:
+            def of_part(
+                part: slice, ids: Tensor = ids, states: Tensor = states
+            ) -> Tensor:
                 after = states[part].to(device)  # (n, length, d)
                 # of a whole conversation, all states are in `after`
                 hidden = self.hidden if self.length else after[0]
-                return self._read(after, self._read_at(ids[part].to(device)), hidden).float()
+                return self._read(
+                    after, self._read_at(ids[part].to(device)), hidden
+                ).float()
 
             rewards += self._in_batches(ids, of_part)
         return torch.cat(rewards).cpu().numpy()
 
     @classmethod
     def each_block(
-        cls, model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
+        cls,
+        model: RewardModel,
+        blocks: Iterable[Block],
+        tokens_per_batch: int | None,
+        bar: tqdm,
     ) -> Iterator[tuple[Block, np.ndarray]]:
         """Yield the blocks with their rewards; weights are read once for TOKENS_PER_PASS tokens."""
         last = layers_of(model).count - 1
@@ -96,7 +106,9 @@ class LayerByLayer(Scorer):
             if number_of_pass == 0 and not bar.disable:
                 _report_passes(model, together[0], most)
                 report_readings(model, together[0].inputs, bar)
-            for number, block, scorer in after_layers(model, together, tokens_per_batch, bar):
+            for number, block, scorer in after_layers(
+                model, together, tokens_per_batch, bar
+            ):
                 if number == last:
                     yield block, scorer.read_off(block)
 
@@ -131,7 +143,9 @@ def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     together: list[Block] = []
     tokens = 0
     for block in blocks:
-        size = sum(len(piece) * len(block.inputs.suffixes[piece[0]]) for piece in block.pieces)
+        size = sum(
+            len(piece) * len(block.inputs.suffixes[piece[0]]) for piece in block.pieces
+        )
         if together and tokens + size > most:
             yield together
             together, tokens = [], 0
@@ -156,7 +170,8 @@ def after_layers(
     layers, bar = layers_of(model), bar if bar is not None else tqdm(disable=True)
     blocks = [_for_layers(model, block) for block in blocks]
     readers = {
-        _prompt_of(each): LayerByLayer(model, each.inputs, tokens_per_batch) for each in blocks
+        _prompt_of(each): LayerByLayer(model, each.inputs, tokens_per_batch)
+        for each in blocks
     }
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
@@ -189,7 +204,9 @@ def _pass_through(reader: LayerByLayer, block: Block) -> None:
             flat = torch.cat([piece.flatten() for piece in ids])
             hidden = layers_of(reader.model).embed(flat).cpu()  # (tokens, d)
         parts = hidden.split([piece.numel() for piece in ids])
-        block.states = [part.view(*piece.shape, -1) for piece, part in zip(ids, parts, strict=True)]
+        block.states = [
+            part.view(*piece.shape, -1) for piece, part in zip(ids, parts, strict=True)
+        ]
     for states in block.states:
         reader.advance(states)
 

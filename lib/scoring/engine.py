@@ -52,7 +52,9 @@ def score_replies(
     that are not finite.
     """
     return score_inputs(
-        model, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), tokens_per_batch
+        model,
+        model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos),
+        tokens_per_batch,
     )
 
 
@@ -71,7 +73,9 @@ def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]
     """Return the rewards of the replies to each of several prompts, (replies,) float32 each. See
     score_replies.
     """
-    found = {id(each): np.empty(len(each.suffixes), dtype=np.float32) for each in inputs}
+    found = {
+        id(each): np.empty(len(each.suffixes), dtype=np.float32) for each in inputs
+    }
     blocks = [block for each in inputs for block in blocks_of(each)]
     way = padded.score if stages.reader_of(model).pads else None
     for block, rewards in stages.score(model, blocks, way=way):
@@ -103,10 +107,14 @@ def score_vocabulary(
     tokens = tokens_of(model, token_ids)
     settings, run = settings_of(model, tokens, **how), about_run(model)
     # Rewards of other versions may differ a little, so these do not continue their shards.
-    folder = path.with_name(f"{path.stem}.{_hash_of([settings, run['versions']])}.shards")
+    folder = path.with_name(
+        f"{path.stem}.{_hash_of([settings, run['versions']])}.shards"
+    )
     with lock(path):
         table, scored = _read_table(path, settings, prompts, overwrite)
-        missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
+        missing = {
+            name: prompt for name, prompt in prompts.items() if name not in scored
+        }
         if missing:
             metadata = settings | run | _about_when(started, scored | missing)
             if scored:
@@ -146,7 +154,10 @@ def _earlier_runs(table: pd.DataFrame, run: dict) -> list[dict]:
     another device.
     """
     before = table.attrs.get("metadata", {})
-    return [*before.get("earlier", []), {key: before.get(key) for key in ("prompts", *run)}]
+    return [
+        *before.get("earlier", []),
+        {key: before.get(key) for key in ("prompts", *run)},
+    ]
 
 
 def _with_rewards(
@@ -178,11 +189,15 @@ def _with_rewards(
                     rewards[prompt][block.shard] = finished
                     bar.update(len(finished))
 
-    for block, of_block in stages.score(model, stages.made_ahead(model, unscored()), bar=bar):
+    for block, of_block in stages.score(
+        model, stages.made_ahead(model, unscored()), bar=bar
+    ):
         assert block.file is not None
         shards.write(block.file, of_block)
         rewards[block.inputs.conversation.prompt][block.shard] = of_block
-    columns = {name: rewards[prompt][table["input_group"]] for name, prompt in prompts.items()}
+    columns = {
+        name: rewards[prompt][table["input_group"]] for name, prompt in prompts.items()
+    }
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
 
 
@@ -221,7 +236,9 @@ def _read_table(
     metadata = table.attrs["metadata"]
     scored = metadata.get("prompts", {})
     differ = [key for key, value in settings.items() if metadata.get(key) != value]
-    differ += [name for name, prompt in scored.items() if prompts.get(name, prompt) != prompt]
+    differ += [
+        name for name, prompt in scored.items() if prompts.get(name, prompt) != prompt
+    ]
     differ += ["prompts"] * (set(scored) != set(scores.prompt_names(table)))
     if differ and not overwrite:
         raise InputError(
@@ -245,11 +262,15 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
                 "itself"
             )
         return table
-    reply_ids = [np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group]
+    reply_ids = [
+        np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group
+    ]
     return table.assign(reply_ids=reply_ids, input_group=inputs.group)
 
 
-def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
+def tokens_of(
+    model: RewardModel, token_ids: Sequence[int] | None = None
+) -> pd.DataFrame:
     """Return the tokens to score as replies, with columns token_id, token and text. `token_ids`
     None means all.
     """
@@ -270,7 +291,9 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
             f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary"
         )
     vocabulary = pd.Series(sorted(set(model.tokenizer.get_vocab().values())))
-    return sorted(vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
+    return sorted(
+        vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed).tolist()
+    )
 
 
 def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
@@ -292,7 +315,10 @@ def blocks_of(inputs: Inputs, most: int = REPLIES_PER_SHARD) -> list[Block]:
 
 
 def settings_of(
-    model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single"
+    model: RewardModel,
+    tokens: pd.DataFrame,
+    reply_mode: str = "text",
+    bos: str = "single",
 ) -> dict:
     """Return everything that a reward depends on, other than the prompt."""
     return {
@@ -345,7 +371,9 @@ def prepare(
     first, around_first = None, None
     for prompt in prompts:
         inputs = None
-        opened = conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated)
+        opened = conversations.open_conversation(
+            model.tokenizer, prompt, bos, gated=model.gated
+        )
         around: tuple | None = opened.closing_ids
         if reply_mode == "text":
             between = conversations.between_control_tokens(model.tokenizer, opened)
@@ -355,9 +383,13 @@ def prepare(
                 else None
             )
         if first and around is not None and around == around_first:
-            inputs = _under(model, opened, first, replies if reply_mode == "text" else [])
+            inputs = _under(
+                model, opened, first, replies if reply_mode == "text" else []
+            )
         if inputs is None:
-            inputs = first = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
+            inputs = first = model.inputs_for(
+                prompt, replies, reply_mode=reply_mode, bos=bos
+            )
             around_first = around
         yield inputs
 
@@ -372,7 +404,9 @@ def _under(
     comparison.
     """
     asked = first.conversation.prefix_ids
-    length = len(asked) - len(first.prefix_ids)  # ids before the reply that a suffix begins with
+    length = len(asked) - len(
+        first.prefix_ids
+    )  # ids before the reply that a suffix begins with
     end = len(opened.prefix_ids) - length
     if opened.prefix_ids[end:] != asked[len(asked) - length :]:
         return None
@@ -383,7 +417,9 @@ def _under(
     )
     spaced = range(0, len(texts), -(-len(texts) // COMPARED) or 1)
     again = (
-        conversations.encode(model.tokenizer, opened, [texts[i] for i in spaced]) if texts else []
+        conversations.encode(model.tokenizer, opened, [texts[i] for i in spaced])
+        if texts
+        else []
     )
     added = model.after_reply.ids if model.after_reply else ()
     same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == [

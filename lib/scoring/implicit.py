@@ -33,7 +33,10 @@ class LogRatio(Scorer):
     pads = False
 
     def __init__(
-        self, model: "ImplicitRewardModel", inputs: Inputs, tokens_per_batch: int | None = None
+        self,
+        model: "ImplicitRewardModel",
+        inputs: Inputs,
+        tokens_per_batch: int | None = None,
     ):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
         super().__init__(model, inputs, tokens_per_batch or max(64, LOGITS // rows))
@@ -43,15 +46,20 @@ class LogRatio(Scorer):
     def _read_prompt(self) -> None:
         with torch.inference_mode(), one_thread(self.small):
             self.readers = [
-                _Reader(each, self.inputs) for each in (self.model.policy, self.model.reference)
+                _Reader(each, self.inputs)
+                for each in (self.model.policy, self.model.reference)
             ]
 
     def _shares(self, length: int) -> bool:
-        return False  # replies are no trees here: the logits after each token are needed
+        return (
+            False  # replies are no trees here: the logits after each token are needed
+        )
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
-        policy, reference = (reader.log_probability(suffixes, counted) for reader in self.readers)
+        policy, reference = (
+            reader.log_probability(suffixes, counted) for reader in self.readers
+        )
         return self.model.beta * (policy - reference)
 
 
@@ -62,7 +70,9 @@ class _Reader:
         self.model, self.backbone = model.model, model.model.base_model
         self.length = len(inputs.prefix_ids)
         ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
-        hidden, self.shared = shared_prefix.states_and_keys(self.backbone, ids, self.length)
+        hidden, self.shared = shared_prefix.states_and_keys(
+            self.backbone, ids, self.length
+        )
         # The first token of every suffix is predicted from the same position, so once for all of
         # them.
         self.first = self._logits(hidden[self.length - 1]).log_softmax(-1)  # (rows,)
@@ -74,10 +84,12 @@ class _Reader:
 
     def log_probability(self, suffixes: Tensor, counted: int) -> Tensor:
         """Return the log-probability of the first `counted` tokens of each suffix, (n,) float32."""
-        first, later = suffixes[:, :counted].split([min(1, counted), max(0, counted - 1)], dim=1)
-        states = shared_prefix.states_after(self.backbone, self.length, self.shared, suffixes)[
-            :, : later.shape[1]
-        ]
+        first, later = suffixes[:, :counted].split(
+            [min(1, counted), max(0, counted - 1)], dim=1
+        )
+        states = shared_prefix.states_after(
+            self.backbone, self.length, self.shared, suffixes
+        )[:, : later.shape[1]]
         return (
             self.first[first].sum(1)
             + self._log_probabilities(states, later).sum(1)
@@ -94,7 +106,9 @@ class _Reader:
     def _logits(self, states: Tensor) -> Tensor:
         logits = self.model.get_output_embeddings()(states).float()
         if cap := getattr(self.model.config, "final_logit_softcapping", None):
-            logits.div_(cap).tanh_().mul_(cap)  # in place: nothing here is as large as the logits
+            logits.div_(cap).tanh_().mul_(
+                cap
+            )  # in place: nothing here is as large as the logits
         return logits
 
 
@@ -176,17 +190,26 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
     """Raise InputError unless log-probabilities computed here equal the results of the model's
     own forward pass.
     """
-    inputs = conversations.inputs_for(model.tokenizer, "Which is better?", ["yes", "no"])
-    prefix, suffix = inputs.prefix_ids, torch.tensor([inputs.suffixes[0]], device=model.device)
+    inputs = conversations.inputs_for(
+        model.tokenizer, "Which is better?", ["yes", "no"]
+    )
+    prefix, suffix = (
+        inputs.prefix_ids,
+        torch.tensor([inputs.suffixes[0]], device=model.device),
+    )
     whole = torch.tensor([prefix + inputs.suffixes[0]], device=model.device)
     for each in (model.policy, model.reference):
         # (suffix, rows)
         logits = (
-            each.model(input_ids=whole, use_cache=False).logits[0, len(prefix) - 1 : -1].float()
+            each.model(input_ids=whole, use_cache=False)
+            .logits[0, len(prefix) - 1 : -1]
+            .float()
         )
         own = logits.log_softmax(-1).gather(1, suffix.T).sum().item()
         problem = f"{each.name} computes its attention in a way that is not known here"
-        unknown = refusing(problem, "give a model of another architecture", CANNOT_SHARE)
+        unknown = refusing(
+            problem, "give a model of another architecture", CANNOT_SHARE
+        )
         with unknown, one_thread(True):
             here = _Reader(each, inputs).log_probability(suffix, suffix.shape[1]).item()
         tolerance = 1e-3 if each.dtype == "float32" else 0.2

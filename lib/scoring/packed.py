@@ -17,7 +17,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import (
+    BlockMask,
+    create_block_mask,
+    flex_attention,
+)
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
@@ -87,7 +91,9 @@ def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
 
 
 def _seen(
-    shape: tuple[int, ...], pairs: tuple[np.ndarray, np.ndarray, np.ndarray], device: str
+    shape: tuple[int, ...],
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray],
+    device: str,
 ) -> Tensor:
     """Return which nodes of a row each node sees, (rows, width, width) bool: padding sees itself.
 
@@ -175,7 +181,9 @@ def _attention(
             query, keys, values, seen, scale=scaling, enable_gqa=is_grouped
         )
     else:
-        out = flex()(query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=is_grouped)
+        out = flex()(
+            query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=is_grouped
+        )
     return out.transpose(1, 2).contiguous(), None
 
 
@@ -188,7 +196,9 @@ def cap_of(softcap: float) -> Callable:
     it is compiled once.
     """
 
-    def capped(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def capped(
+        score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor
+    ) -> Tensor:
         return softcap * torch.tanh(score / softcap)
 
     return capped
@@ -225,10 +235,17 @@ def outputs(
     """
     count, width = rows.ids.shape
     prefix = rows.seen.new_ones(count, width, length)
-    seen = torch.cat([prefix, rows.seen], dim=2)[:, None]  # (rows, 1, width, prefix and width)
+    seen = torch.cat([prefix, rows.seen], dim=2)[
+        :, None
+    ]  # (rows, 1, width, prefix and width)
     capped = getattr(backbone.config, "attn_logit_softcapping", None) is not None
     blocks = blocks_of(seen) if in_blocks and capped else None
-    given: dict[str, Any] = {"shared": shared, "seen": seen, "blocks": blocks, "use_cache": False}
+    given: dict[str, Any] = {
+        "shared": shared,
+        "seen": seen,
+        "blocks": blocks,
+        "use_cache": False,
+    }
     with attending(backbone, "packed_rows"):
         out = backbone(input_ids=rows.ids, position_ids=length + rows.depths, **given)
     return out.last_hidden_state.flatten(0, 1)[rows.leaves]
@@ -250,7 +267,10 @@ def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]
     written_in = sys.modules[type(backbone).__module__]
     if hasattr(written_in, "apply_rotary_pos_emb"):
         functions.append((written_in, "apply_rotary_pos_emb"))
-    return [(owner, name, _compiled(getattr(owner, name), backend)) for owner, name in functions]
+    return [
+        (owner, name, _compiled(getattr(owner, name), backend))
+        for owner, name in functions
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -284,14 +304,18 @@ class PackedScorer(Scorer):
 
     def _read_prompt(self) -> None:
         if self.model.compiled if self.model.compiled is not None else self.on_gpu:
-            self.parts = parts_of(self.model.backbone, "inductor" if self.on_gpu else "aot_eager")
+            self.parts = parts_of(
+                self.model.backbone, "inductor" if self.on_gpu else "aot_eager"
+            )
         super()._read_prompt()
 
     @property
     def on_gpu(self) -> bool:
         return torch.device(self.model.device).type == "cuda"
 
-    def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
+    def __call__(
+        self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor
+    ) -> np.ndarray:
         """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one
         length.
         """
@@ -309,5 +333,9 @@ class PackedScorer(Scorer):
         rows = rows_of(suffixes, self.model.device)
         with computing_with(self.parts):
             return outputs(
-                self.model.backbone, self.length, self.shared, rows, in_blocks=self.on_gpu
+                self.model.backbone,
+                self.length,
+                self.shared,
+                rows,
+                in_blocks=self.on_gpu,
             )

@@ -35,10 +35,20 @@ def score(
     stages.score.
     """
     blocks, reader = list(blocks), stages.reader_of(model)
-    most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
-    few = [each for each in blocks if len(each.shard) <= FEW and reader.can_pad(model, each)]
+    most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(
+        torch.device(model.device).type, 4096
+    )
+    few = [
+        each
+        for each in blocks
+        if len(each.shard) <= FEW and reader.can_pad(model, each)
+    ]
     # To a server conversations go without their padding.
-    reason = _disagreement(model, _longest(few), most) if few and reader.computes_here else ""
+    reason = (
+        _disagreement(model, _longest(few), most)
+        if few and reader.computes_here
+        else ""
+    )
     if reason:
         tqdm.write(
             f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: "
@@ -90,7 +100,9 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
     In half precision, rewards of single replies are also compared with themselves. See agreement.
     """
     single = [
-        stages.Block(each.inputs, [np.array([number])]) for each in blocks for number in each.shard
+        stages.Block(each.inputs, [np.array([number])])
+        for each in blocks
+        for number in each.shard
     ]
     try:
         together = np.concatenate(_rewards(model, blocks, most))
@@ -102,7 +114,9 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
     # rewards that are not finite do not agree, and are refused later
     with np.errstate(invalid="ignore"):
         if model.dtype == "float32":
-            agrees = np.abs(together - alone).max() <= agreement.STRICT * np.abs(alone).max()
+            agrees = (
+                np.abs(together - alone).max() <= agreement.STRICT * np.abs(alone).max()
+            )
             return (
                 ""
                 if agrees
@@ -111,7 +125,9 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
         # (replies, COPIES)
         copies = np.stack([_read_alone(model, block, COPIES) for block in single])
         with agreement.rounded_once_more(model.backbone):
-            rounded = np.stack([_read_alone(model, block, 1) for block in single])  # (replies, 1)
+            rounded = np.stack(
+                [_read_alone(model, block, 1) for block in single]
+            )  # (replies, 1)
         noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
         difference, spread = _rms(together - alone), alone.std() or 1
     if difference <= agreement.FACTOR * noise:
@@ -130,7 +146,9 @@ def _read_alone(model: RewardModel, block: Block, copies: int) -> np.ndarray:
     """Return the rewards of so many copies of a block's only reply, read together without
     padding, (copies,).
     """
-    return np.concatenate(_rewards(model, [block] * copies, stages.TOKENS_PER_BATCH["cuda"]))
+    return np.concatenate(
+        _rewards(model, [block] * copies, stages.TOKENS_PER_BATCH["cuda"])
+    )
 
 
 def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndarray]:
@@ -138,7 +156,8 @@ def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndar
     are read.
     """
     small = (
-        torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < stages.SMALL
+        torch.device(model.device).type == "cpu"
+        and model.backbone.num_parameters() < stages.SMALL
     )
     try:
         with torch.inference_mode(), one_thread(small):
@@ -151,7 +170,9 @@ def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndar
     # Out of the except clause, whose traceback holds the tensors of the batch that was too large
     release()
     middle = len(blocks) // 2
-    return _rewards(model, blocks[:middle], most // 2) + _rewards(model, blocks[middle:], most // 2)
+    return _rewards(model, blocks[:middle], most // 2) + _rewards(
+        model, blocks[middle:], most // 2
+    )
 
 
 def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor:
@@ -160,7 +181,9 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
     replies = [block.inputs.suffixes[i] for block in blocks for i in block.shard]
     # the prompt of each, (replies,)
     owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])
-    whole = [prompts[number] + reply for number, reply in zip(owner, replies, strict=True)]
+    whole = [
+        prompts[number] + reply for number, reply in zip(owner, replies, strict=True)
+    ]
     if issubclass(stages.reader_of(model), WholeConversations):
         before = [blocks[number].inputs.conversation.prefix_ids for number in owner]
         return rewards_of_padded(model, *_padded(model, whole), before)
@@ -183,7 +206,10 @@ def _positions_read(model: RewardModel, whole: list[Ids]) -> np.ndarray:
         return np.array([len(ids) - 1 for ids in whole])
     pad = model.pad_token_id
     return np.array(
-        [max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole]
+        [
+            max((i for i, token in enumerate(ids) if token != pad), default=0)
+            for ids in whole
+        ]
     )
 
 
@@ -224,10 +250,14 @@ def _after_prompts(
     return torch.cat(states)[torch.from_numpy(np.argsort(order)).to(model.device)]
 
 
-def _read_prompts(model: RewardModel, prompts: list[Ids]) -> tuple[DynamicCache, Tensor]:
+def _read_prompts(
+    model: RewardModel, prompts: list[Ids]
+) -> tuple[DynamicCache, Tensor]:
     """Return the keys and values of prompts padded in front, and their mask, (prompts, longest)."""
     ids, mask = _padded(model, prompts, in_front=True)
-    cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
+    cache = (
+        DynamicCache()
+    )  # without the config, so that sliding-window layers keep every key
     model.backbone(
         input_ids=ids,
         attention_mask=mask,
@@ -246,13 +276,19 @@ def _copied(cache: DynamicCache, rows: Tensor) -> DynamicCache:
     return copied
 
 
-def _padded(model: RewardModel, rows: list[Ids], in_front: bool = False) -> tuple[Tensor, Tensor]:
+def _padded(
+    model: RewardModel, rows: list[Ids], in_front: bool = False
+) -> tuple[Tensor, Tensor]:
     """Return ids and their attention mask, (rows, longest) each, padded behind or in front."""
     seen = [[1] * len(row) for row in rows]
-    return pad_rows(rows, model.device, in_front), pad_rows(seen, model.device, in_front)
+    return pad_rows(rows, model.device, in_front), pad_rows(
+        seen, model.device, in_front
+    )
 
 
-def pad_rows(rows: Sequence[Sequence[int]], device: str, in_front: bool = False) -> Tensor:
+def pad_rows(
+    rows: Sequence[Sequence[int]], device: str, in_front: bool = False
+) -> Tensor:
     """Return rows of one length on the device, (rows, longest), with 0 behind or in front."""
     side = "left" if in_front else "right"
     tensors = [torch.tensor(row, dtype=torch.long) for row in rows]

@@ -46,7 +46,10 @@ NO_TEXTS = (
 
 
 def score(
-    model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str], bos: str = "single"
+    model: RewardModel,
+    contexts: Sequence[Turns],
+    replies: Sequence[str],
+    bos: str = "single",
 ) -> pd.DataFrame:
     """Return a row for each reply to its context: columns reply, reward (the model's own scale),
     read, input.
@@ -64,8 +67,13 @@ def score(
     numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices
     given = [[replies[i] for i in some] for some in numbers.values()]
     inputs = model.inputs_for_rows([json.loads(key) for key in numbers], given, bos)
-    parts = [_rows(model, *each) for each in zip(inputs, score_rows(model, inputs), strict=True)]
-    order = np.concatenate(list(numbers.values()))  # of the replies, context after context
+    parts = [
+        _rows(model, *each)
+        for each in zip(inputs, score_rows(model, inputs), strict=True)
+    ]
+    order = np.concatenate(
+        list(numbers.values())
+    )  # of the replies, context after context
     table = pd.concat(parts).set_index(order).sort_index()
     table.insert(0, "reply", list(replies))
     return table
@@ -79,7 +87,9 @@ def _rows(model: RewardModel, inputs: Inputs, rewards: np.ndarray) -> pd.DataFra
     return pd.DataFrame(
         {
             "reward": rewards,
-            "read": [" ".join(tokenizer.convert_ids_to_tokens(list(ids))) for ids in read],
+            "read": [
+                " ".join(tokenizer.convert_ids_to_tokens(list(ids))) for ids in read
+            ],
             "input": tokenizer.batch_decode(whole),
         }
     )
@@ -95,7 +105,9 @@ def score_file(
     cannot read the good answers.
     """
     target = _target(model, file, out)
-    template = model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
+    template = (
+        model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
+    )
     given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
     if target.exists() and target.samefile(file):
         raise InputError(
@@ -132,7 +144,9 @@ def _report_control_tokens(model: RewardModel, file: Path, replies: pd.Series) -
     """Print a line if replies hold texts that the tokenizer reads as control tokens."""
     added = model.tokenizer.added_tokens_decoder.values()
     control = [token.content for token in added if token.special and token.content]
-    held = [token for token in control if replies.str.contains(token, regex=False).any()]
+    held = [
+        token for token in control if replies.str.contains(token, regex=False).any()
+    ]
     if held:
         print(
             f"{file}: some replies hold {', '.join(held[:5])}, which the model reads as control "
@@ -146,8 +160,12 @@ def _scored(model: RewardModel, given: pd.DataFrame, bos: str) -> pd.DataFrame:
     scored = score(model, contexts, given["reply"].tolist(), bos)
     rewards = scored["reward"].to_numpy()
     by_context = scored["reward"].groupby(given["context"], sort=False)
-    scored.insert(2, "margin", by_context.transform(lambda some: margins(some.to_numpy())))
-    scored.insert(3, "preferred", by_context.transform(lambda some: preferred(some.to_numpy())))
+    scored.insert(
+        2, "margin", by_context.transform(lambda some: margins(some.to_numpy()))
+    )
+    scored.insert(
+        3, "preferred", by_context.transform(lambda some: preferred(some.to_numpy()))
+    )
     good = _rewards_of_good_answers(model, bos)
     below = (good < rewards[:, None]).mean(1) if len(good) else np.nan  # (replies,)
     scored.insert(4, "percentile", 100 * below)
@@ -169,7 +187,9 @@ def _rewards_of_good_answers(model: RewardModel, bos: str) -> np.ndarray:
 def margins(rewards: np.ndarray) -> np.ndarray:
     """Return each reward minus the best other one, (replies,); NaN without another."""
     second, first = np.sort(rewards)[-2:] if len(rewards) > 1 else (np.nan, np.nan)
-    return rewards - np.where(np.arange(len(rewards)) == rewards.argmax(), second, first)
+    return rewards - np.where(
+        np.arange(len(rewards)) == rewards.argmax(), second, first
+    )
 
 
 def preferred(rewards: np.ndarray) -> np.ndarray:
@@ -198,13 +218,18 @@ def _as_written(value: object, inside: bool = False) -> object:
         return (
             "{"
             + ", ".join(
-                f"{json.dumps(name)}: {_as_written(each, True)}" for name, each in value.items()
+                f"{json.dumps(name)}: {_as_written(each, True)}"
+                for name, each in value.items()
             )
             + "}"
         )
     if isinstance(value, list):
         return f"[{', '.join(str(_as_written(each, True)) for each in value)}]"
-    is_plain = isinstance(value, Number) or not inside and (value is None or isinstance(value, str))
+    is_plain = (
+        isinstance(value, Number)
+        or not inside
+        and (value is None or isinstance(value, str))
+    )
     return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
@@ -213,7 +238,11 @@ def _for_parquet(column: pd.Series) -> pd.Series:
     texts.
     """
     held = column.dropna()
-    if column.dtype == object and len(held) and all(isinstance(value, Number) for value in held):
+    if (
+        column.dtype == object
+        and len(held)
+        and all(isinstance(value, Number) for value in held)
+    ):
         numbers = pd.to_numeric(column.astype("str"), errors="coerce")
         if numbers.dtype == "int64" or all(
             Decimal(value) == Decimal(repr(float(value))) for value in held
@@ -234,7 +263,9 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
     try:
         text = read_text(file)
         is_csv = file.suffix.lower() == ".csv"
-        rows: list[Any] = csv_table(text).to_dict("records") if is_csv else list(_jsonl_rows(text))
+        rows: list[Any] = (
+            csv_table(text).to_dict("records") if is_csv else list(_jsonl_rows(text))
+        )
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
@@ -246,7 +277,9 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
         )
     table = [
         _columns(row, turns)
-        for row, turns in zip(rows, turns_of_rows(rows, f"{file}, ", unread), strict=True)
+        for row, turns in zip(
+            rows, turns_of_rows(rows, f"{file}, ", unread), strict=True
+        )
     ]
     names = {name for row in rows for name in row}
     if renamed := [name for name in OURS if {name, f"{name}_given"} <= names]:
@@ -274,7 +307,9 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
 
     def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
+            raise ValueError(
+                f"a field occurs twice among {', '.join(name for name, _ in pairs)}"
+            )
         return dict(pairs)
 
     # not splitlines, which also cuts at characters that may stand in a JSON string
@@ -289,7 +324,9 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
                     object_pairs_hook=without_duplicates,
                 )
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {number}: {str(error).partition(': line 1 ')[0]}") from error
+            raise ValueError(
+                f"line {number}: {str(error).partition(': line 1 ')[0]}"
+            ) from error
 
 
 def turns_of_rows(
@@ -313,7 +350,11 @@ def _turns_of(row: object, not_passed_on: Collection[str]) -> Turns:
     """
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
-    unread = [name for name, value in row.items() if name in not_passed_on and value not in EMPTY]
+    unread = [
+        name
+        for name, value in row.items()
+        if name in not_passed_on and value not in EMPTY
+    ]
     if unread:
         raise ValueError(
             f"has {unread[0]}, which chat templates print and this command does not pass on"
@@ -340,7 +381,11 @@ def _plain_turns(turns: object) -> Turns:
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         raise ValueError(NO_TEXTS)
     for turn in turns:
-        others = {name: value for name, value in turn.items() if name not in ("role", "content")}
+        others = {
+            name: value
+            for name, value in turn.items()
+            if name not in ("role", "content")
+        }
         held = [name for name, value in others.items() if value not in EMPTY]
         if held:
             raise ValueError(
@@ -349,8 +394,12 @@ def _plain_turns(turns: object) -> Turns:
             )
     roles = [turn.get("role") for turn in turns]
     texts = [turn.get("content") for turn in turns]
-    all_texts = all(isinstance(text, str) and type(text) is not Number for text in texts)
+    all_texts = all(
+        isinstance(text, str) and type(text) is not Number for text in texts
+    )
     all_known = all(role in ROLES for role in roles)
     if not all_texts or not all_known or roles[-2:] != ["user", "assistant"]:
         raise ValueError(NO_TEXTS)
-    return [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    return [
+        {"role": role, "content": text} for role, text in zip(roles, texts, strict=True)
+    ]

@@ -22,8 +22,12 @@ def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarra
     longest: dict[int, int] = {}
     for suffix in suffixes:
         longest[suffix[0]] = max(len(suffix), longest.get(suffix[0], 0))
-    order = sorted(range(len(suffixes)), key=lambda i: (longest[suffixes[i][0]], suffixes[i]))
-    shards = [np.array(order[start : start + most]) for start in range(0, len(order), most)]
+    order = sorted(
+        range(len(suffixes)), key=lambda i: (longest[suffixes[i][0]], suffixes[i])
+    )
+    shards = [
+        np.array(order[start : start + most]) for start in range(0, len(order), most)
+    ]
     lengths = np.array(list(map(len, suffixes)))
     return [
         [shard[lengths[shard] == length] for length in np.unique(lengths[shard])]
@@ -65,16 +69,22 @@ def _digest_of(file: Path, content: bytes) -> bytes:
     """Return the digest of a shard's content and of its file's and folder's names, which stand
     for what was scored.
     """
-    return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + content).digest()
+    return hashlib.sha256(
+        f"{file.parent.name}/{file.name}\0".encode() + content
+    ).digest()
 
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:
     """Remove the shards of these prompts, whole or not, and the folder once it is empty."""
     done = {_prompt_hash(prompt) for prompt in prompts}
-    for file in list(folder.iterdir()) if folder.is_dir() else []:  # once, however many prompts
+    for file in (
+        list(folder.iterdir()) if folder.is_dir() else []
+    ):  # once, however many prompts
         if file.name.removeprefix(".").partition("-")[0] in done:
             file.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # it is not there, or holds shards of other prompts
+    with contextlib.suppress(
+        OSError
+    ):  # it is not there, or holds shards of other prompts
         folder.rmdir()
 
 

@@ -55,13 +55,17 @@ class Scorer:
     computes_here: ClassVar[bool] = True
     by_layer: ClassVar[bool] = False
 
-    def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
+    def __init__(
+        self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None
+    ):
         device = torch.device(model.device).type
         self.model, self.inputs = model, inputs
         self.length = len(inputs.prefix_ids)
         self.tokens_per_batch = tokens_per_batch or self.usual_tokens.get(device, 4096)
         self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
-        self.stage = model.backbone  # what has read the prompt: a backbone, or one layer
+        self.stage = (
+            model.backbone
+        )  # what has read the prompt: a backbone, or one layer
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
         # keys and values of the prefix in each layer of the stage
         self.shared: list[tuple[Tensor, Tensor]] = []
@@ -89,7 +93,11 @@ class Scorer:
             reason = agreement.reason_to_read_whole(self)
         if reason:
             shortest = min(self.inputs.suffixes, key=len)
-            with shared_prefix.refusing_backbone(), torch.no_grad(), one_thread(self.small):
+            with (
+                shared_prefix.refusing_backbone(),
+                torch.no_grad(),
+                one_thread(self.small),
+            ):
                 self._whole(torch.tensor([shortest], device=self.model.device))
         return reason
 
@@ -98,7 +106,9 @@ class Scorer:
         tokens this takes.
         """
         after = sum(map(len, self.inputs.suffixes))
-        times = (self.length * len(self.inputs.suffixes) + after) / (self.length + after)
+        times = (self.length * len(self.inputs.suffixes) + after) / (
+            self.length + after
+        )
         if times >= SLOWER and self.model.backbone not in TOLD:
             TOLD.add(self.model.backbone)
             line = (
@@ -139,21 +149,33 @@ class Scorer:
         states = self._states_to_enter()
         self.stage = stage
         with one_thread(self.small):
-            self.hidden, self.shared = shared_prefix.states_and_keys(stage, states, self.length)
+            self.hidden, self.shared = shared_prefix.states_and_keys(
+                stage, states, self.length
+            )
 
     def _states_to_enter(self) -> Tensor:
         """Return the ids of the prompt, (1, prompt)."""
-        return torch.tensor([self.inputs.conversation.prefix_ids], device=self.model.device)
+        return torch.tensor(
+            [self.inputs.conversation.prefix_ids], device=self.model.device
+        )
 
-    def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
+    def __call__(
+        self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor
+    ) -> np.ndarray:
         """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one
         length.
         """
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
         # tokens per reply
-        read = ids.shape[1] if self._shares(ids.shape[1]) else self.length + ids.shape[1]
-        rewards = self._in_batches(ids, lambda part: self._rewards(ids[part]).float(), read)
-        return torch.cat(rewards).cpu().numpy()  # waits for the device once, not in each batch
+        read = (
+            ids.shape[1] if self._shares(ids.shape[1]) else self.length + ids.shape[1]
+        )
+        rewards = self._in_batches(
+            ids, lambda part: self._rewards(ids[part]).float(), read
+        )
+        return (
+            torch.cat(rewards).cpu().numpy()
+        )  # waits for the device once, not in each batch
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
         """Return the rewards of replies of several lengths, piece after piece, with shared first
@@ -202,7 +224,9 @@ class Scorer:
         results: list = []
         start, read = 0, read or rows.shape[1]
         while start < len(rows):
-            part = slice(start, min(len(rows), start + max(1, self.tokens_per_batch // read)))
+            part = slice(
+                start, min(len(rows), start + max(1, self.tokens_per_batch // read))
+            )
             try:
                 with torch.inference_mode(), one_thread(self.small):
                     results.append(function(part))
@@ -224,7 +248,9 @@ class Scorer:
         """
         ids = suffixes if ids is None else ids
         if self._shares(suffixes.shape[1]):
-            return self._read(self._after_prefix(suffixes), self._read_at(ids), self.hidden)
+            return self._read(
+                self._after_prefix(suffixes), self._read_at(ids), self.hidden
+            )
         states = self._whole(suffixes)  # (n, prefix + length, d)
         return self._read(states[:, self.length :], self._read_at(ids), states[0])
 
@@ -232,18 +258,26 @@ class Scorer:
         """Return the output at every position of conversations that are read in full, (n, prefix
         + length, d).
         """
-        return self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state
+        return self.model.backbone(
+            **self._with_prefix(suffixes), use_cache=False
+        ).last_hidden_state
 
     def _with_prefix(self, suffixes: Tensor) -> dict[str, Tensor]:
-        prefix = torch.tensor([self.inputs.prefix_ids], dtype=torch.long, device=suffixes.device)
+        prefix = torch.tensor(
+            [self.inputs.prefix_ids], dtype=torch.long, device=suffixes.device
+        )
         if suffixes.is_floating_point():
             prefix = self.model.backbone.get_input_embeddings()(prefix)
-        whole = torch.cat([prefix.expand(len(suffixes), *prefix.shape[1:]), suffixes], dim=1)
+        whole = torch.cat(
+            [prefix.expand(len(suffixes), *prefix.shape[1:]), suffixes], dim=1
+        )
         return {shared_prefix.input_name(suffixes): whole}
 
     def _after_prefix(self, suffixes: Tensor) -> Tensor:
         """Return the stage's output at every position of suffixes, (n, length, d)."""
-        return shared_prefix.states_after(self.stage, self.length, self.shared, suffixes)
+        return shared_prefix.states_after(
+            self.stage, self.length, self.shared, suffixes
+        )
 
     # --- one reading, for agreement ---
 
@@ -279,11 +313,15 @@ class Scorer:
         if where is None:
             read = states[:, -1]  # (n, d)
         else:
-            read = states[torch.arange(len(where), device=states.device), where.clamp(min=0)]
+            read = states[
+                torch.arange(len(where), device=states.device), where.clamp(min=0)
+            ]
             # where a reply and its closing are padding, the reward is read in the prefix
             if self.length:
                 read = torch.where(
-                    (where < 0)[:, None], hidden[self.length + where.clamp(max=-1)], read
+                    (where < 0)[:, None],
+                    hidden[self.length + where.clamp(max=-1)],
+                    read,
                 )
         # the same for all replies
         opening = None if gate is None else head.gate(self._for_head(hidden[gate]))
@@ -300,11 +338,15 @@ class Scorer:
         prefix.
         """
         pad = self.model.pad_token_id
-        if pad is None or self.model.read_at != "last_not_pad" or not (ids[:, -1] == pad).any():
+        if (
+            pad is None
+            or self.model.read_at != "last_not_pad"
+            or not (ids[:, -1] == pad).any()
+        ):
             return None
-        prefix = torch.tensor([self.inputs.prefix_ids], dtype=ids.dtype, device=ids.device).expand(
-            len(ids), -1
-        )
+        prefix = torch.tensor(
+            [self.inputs.prefix_ids], dtype=ids.dtype, device=ids.device
+        ).expand(len(ids), -1)
         whole = torch.cat([prefix, ids], dim=1)  # (n, prefix + length)
         positions = torch.arange(whole.shape[1], device=ids.device)
         return (positions * (whole != pad)).argmax(1) - self.length
@@ -367,7 +409,8 @@ class Block:
     def ids(self) -> list[Tensor]:
         """Return the ids after the prefix, (replies, length), of each piece."""
         return self.prepared or [
-            torch.tensor([self.inputs.suffixes[i] for i in piece]) for piece in self.pieces
+            torch.tensor([self.inputs.suffixes[i] for i in piece])
+            for piece in self.pieces
         ]
 
 

@@ -14,7 +14,8 @@ def bases() -> dict[str, list[str]]:
     """Return base -> the nicknames of the paper's models that were made from it."""
     models = registry.reward_models().query("group == 'paper'").reset_index()
     return {
-        str(base): rows["nickname"].tolist() for base, rows in models.groupby("base", sort=False)
+        str(base): rows["nickname"].tolist()
+        for base, rows in models.groupby("base", sort=False)
     }
 
 
@@ -23,7 +24,9 @@ def kept_counts() -> pd.DataFrame:
     and the counts.
     """
     counts = pd.read_csv(KEPT / "counts.csv")
-    of_models = pd.DataFrame([(name, base) for base, names in bases().items() for name in names])
+    of_models = pd.DataFrame(
+        [(name, base) for base, names in bases().items() for name in names]
+    )
     return of_models.set_axis(["nickname", "base"], axis=1).merge(
         counts, on="base", validate="many_to_one"
     )

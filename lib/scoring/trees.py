@@ -40,7 +40,9 @@ def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
 
     pieces: (replies, length) each. A tree holds the replies that have one first token.
     """
-    rows = torch.full((sum(map(len, pieces)), max(piece.shape[1] for piece in pieces)), -1)
+    rows = torch.full(
+        (sum(map(len, pieces)), max(piece.shape[1] for piece in pieces)), -1
+    )
     for piece, part in zip(pieces, rows.split(list(map(len, pieces))), strict=True):
         part[:, : piece.shape[1]] = piece
     _, first = rows[:, 0].unique(return_inverse=True)
@@ -82,7 +84,10 @@ def tree_of(suffixes: Tensor, device: str) -> Tree:
 
 
 def outputs(
-    backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], tree: Tree
+    backbone: PreTrainedModel,
+    length: int,
+    shared: list[tuple[Tensor, Tensor]],
+    tree: Tree,
 ) -> Tensor:
     """Return the backbone's output at the last token of each reply after a prefix of this
     length, (replies, d).
@@ -115,7 +120,9 @@ def _attention(
     Query is (nodes, heads, 1, d). Key and value are (nodes, kv_heads, 1, d). For the rest see
     shared_prefix.attend.
     """
-    keys, values = (part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value))
+    keys, values = (
+        part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value)
+    )
     return attend(module, query, keys, values, tree.missing[:, None], **kwargs)
 
 

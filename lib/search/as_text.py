@@ -19,12 +19,17 @@ TRIMMED = (" love", "love")  # are one where the template trims a reply
 Pair = tuple[int, int]
 
 
-def texts_of(model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray) -> list[str]:
+def texts_of(
+    model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray
+) -> list[str]:
     """Return the replies decoded, control tokens and blanks as they are."""
     ids, tokenizer = [[int(i) for i in reply] for reply in replies], model.tokenizer
-    if tokenizer.is_fast:  # past what transformers does around it, which takes twice as long again
+    if (
+        tokenizer.is_fast
+    ):  # past what transformers does around it, which takes twice as long again
         return [
-            tokenizer.backend_tokenizer.decode(reply, skip_special_tokens=False) for reply in ids
+            tokenizer.backend_tokenizer.decode(reply, skip_special_tokens=False)
+            for reply in ids
         ]
     return tokenizer.batch_decode(ids, clean_up_tokenization_spaces=False)
 
@@ -36,8 +41,12 @@ class RoundTrip:
 
     def __init__(self, model: RewardModel, prompt: str):
         self.model, self.conversation = model, model.conversation(prompt)
-        self.known = _known(model.hub_id, model.revision, str(model.tokenizer.chat_template))
-        self.between = conversations.between_control_tokens(model.tokenizer, self.conversation)
+        self.known = _known(
+            model.hub_id, model.revision, str(model.tokenizer.chat_template)
+        )
+        self.between = conversations.between_control_tokens(
+            model.tokenizer, self.conversation
+        )
         self.trims = (
             self.between is not None
             and len(set(conversations.render(model.tokenizer, prompt, TRIMMED))) == 1
@@ -52,7 +61,9 @@ class RoundTrip:
             return np.zeros(0, dtype=bool)
         texts, around = texts_of(self.model, replies), self.conversation
         if self.between is None:
-            return _are(self.inputs_of(texts), around.prefix_ids, replies, around.closing_ids)
+            return _are(
+                self.inputs_of(texts), around.prefix_ids, replies, around.closing_ids
+            )
         rendered = conversations.render(self.model.tokenizer, around.prompt, texts)
         return self._come_back([self.between.of(text) for text in rendered], replies)
 
@@ -77,15 +88,25 @@ class RoundTrip:
         can = np.ones(len(replies), dtype=bool)
         if self.between is None:
             return can
-        before = np.concatenate([np.full((len(replies), 1), FIRST), replies[:, :-1]], axis=1)
-        for place in range(replies.shape[1]):  # of the replies that are left, so that less is asked
+        before = np.concatenate(
+            [np.full((len(replies), 1), FIRST), replies[:, :-1]], axis=1
+        )
+        for place in range(
+            replies.shape[1]
+        ):  # of the replies that are left, so that less is asked
             pairs = list(
-                zip(before[can, place].tolist(), replies[can, place].tolist(), strict=True)
+                zip(
+                    before[can, place].tolist(),
+                    replies[can, place].tolist(),
+                    strict=True,
+                )
             )
             can[can] = self._can(pairs)
         return can
 
-    def chain(self, n: int, allowed: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
+    def chain(
+        self, n: int, allowed: np.ndarray, rng: np.random.Generator
+    ) -> tuple[int, ...]:
         """Return a random reply of n of these tokens that can stand behind each other; () if
         none can.
         """
@@ -125,9 +146,13 @@ class RoundTrip:
                 else {}
             )
         if (later := [pair for pair in new if pair[0] != FIRST]) and self.between:
-            texts = [self.between.opening + text for text in texts_of(self.model, later)]
+            texts = [
+                self.between.opening + text for text in texts_of(self.model, later)
+            ]
             self.known |= dict(
-                zip(later, self._come_back(texts, np.array(later)).tolist(), strict=True)
+                zip(
+                    later, self._come_back(texts, np.array(later)).tolist(), strict=True
+                )
             )
         return np.array([self.known[pair] for pair in pairs], dtype=bool)
 
@@ -156,4 +181,6 @@ def _are(
     """Return whether each input consists of `before`, the reply and `after`, (replies,) bool."""
     opening, closing = [*before], [*after]
     rows = zip(inputs, replies.tolist(), strict=True)
-    return np.array([list(ids) == opening + reply + closing for ids, reply in rows], dtype=bool)
+    return np.array(
+        [list(ids) == opening + reply + closing for ids, reply in rows], dtype=bool
+    )

@@ -32,7 +32,10 @@ class Fluency:
         allowed_ids: np.ndarray,
         top_p: float = 0.9,
     ):
-        id_of, spoken = model.tokenizer.get_vocab(), language_model.tokenizer.get_vocab()
+        id_of, spoken = (
+            model.tokenizer.get_vocab(),
+            language_model.tokenizer.get_vocab(),
+        )
         if any(id_of.get(token) != i for token, i in spoken.items()):
             raise InputError(
                 f"{language_model.name} and {model.name} do not share a tokenizer; give the "
@@ -57,9 +60,13 @@ class Fluency:
         likelier = []
         for start in range(0, len(replies), REPLIES_AT_ONCE):
             part = slice(start, start + REPLIES_AT_ONCE)
-            probabilities = self._probabilities(readable[part, :-1])  # (some, n, allowed)
+            probabilities = self._probabilities(
+                readable[part, :-1]
+            )  # (some, n, allowed)
             own = probabilities.gather(2, column[part, :, None])
-            likelier.append(probabilities.where(probabilities > own, 0).sum(-1))  # (some, n)
+            likelier.append(
+                probabilities.where(probabilities > own, 0).sum(-1)
+            )  # (some, n)
         return (is_allowed & self._is_inside(torch.cat(likelier))).all(1).cpu().numpy()
 
     def swaps(self, reply: Sequence[int], allowed_ids: np.ndarray) -> np.ndarray:
@@ -91,16 +98,18 @@ class Fluency:
         return torch.zeros_like(inside).scatter_(-1, order, inside)
 
     def _is_inside(self, likelier: Tensor) -> Tensor:
-        return (likelier < self.top_p) | (self.top_p == 1)  # rounding must not lose the tail of all
+        return (likelier < self.top_p) | (
+            self.top_p == 1
+        )  # rounding must not lose the tail of all
 
     @torch.inference_mode()
     def _probabilities(self, replies: np.ndarray) -> Tensor:
         """Return the allowed tokens' probabilities in each place and after it, (replies, n + 1,
         allowed) float32.
         """
-        ids = np.concatenate([np.tile(self.frame, (len(replies), 1)), replies], axis=1).astype(
-            np.int64
-        )
+        ids = np.concatenate(
+            [np.tile(self.frame, (len(replies), 1)), replies], axis=1
+        ).astype(np.int64)
         model, places = self.language_model.model, replies.shape[1] + 1
         logits = model(
             torch.tensor(ids, device=self.language_model.device), logits_to_keep=places

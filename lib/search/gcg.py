@@ -24,7 +24,9 @@ LOOKED_AT = 512
 TRIED, TRIED_OF_LONG = 64, 16  # best swaps of each place that ours draws from
 GREEDY = 2  # steps of a long reply that take the best swaps of each place, before they are drawn
 DRAWS = 10  # of a step's swaps, until one satisfies the conditions
-COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
+COMBINED = (
+    6  # tokens of each position of a short reply that are combined, the best so far
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,11 @@ def proposed_replies(
 
 
 def gcg(
-    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Objective,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose as published GCG does: random members of the top_k swaps of random positions. Move
     to the best one.
@@ -129,13 +135,18 @@ def faster_gcg(
     reply, seen = start, {start}
     target = 30.0 if wrong_sign else 30.0 * objective.sign
     while True:
-        slope = 2 * (objective.sign * value - target) * objective.sign  # of (r - t)^2 by the value
+        slope = (
+            2 * (objective.sign * value - target) * objective.sign
+        )  # of (r - t)^2 by the value
         gains = yield Gains(reply, centred=False)
         loss = slope * gains + 4.5 * objective.distances(reply)
         parts = (
-            np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1))
+            np.unravel_index(part[0], loss.shape)
+            for part in _lowest_first(loss.reshape(1, -1))
         )
-        proposed = chain.from_iterable(_swaps(objective, reply, *part) for part in parts)
+        proposed = chain.from_iterable(
+            _swaps(objective, reply, *part) for part in parts
+        )
         replies = objective.take(proposed, seen, settings.width)
         if not len(replies):
             return
@@ -161,7 +172,9 @@ def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     """
     if most >= losses.shape[1]:
         return np.argsort(losses, axis=1, kind="stable")
-    return torch.topk(torch.from_numpy(losses), most, dim=1, largest=False).indices.numpy()
+    return torch.topk(
+        torch.from_numpy(losses), most, dim=1, largest=False
+    ).indices.numpy()
 
 
 def _lowest_first(losses: np.ndarray) -> Iterator[np.ndarray]:
@@ -183,7 +196,9 @@ class TokensSoFar:
     """
 
     def __init__(self, start: Reply, value: float):
-        self.best_with = [{token: value} for token in start]  # one dictionary for every position
+        self.best_with = [
+            {token: value} for token in start
+        ]  # one dictionary for every position
 
     def note(self, replies: np.ndarray, values: np.ndarray) -> None:
         """Record the values of these replies."""
@@ -204,7 +219,11 @@ class TokensSoFar:
 
 
 def round_robin(
-    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Objective,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose by our method: the best unvisited swaps of each position in turn, with restarts.
 
@@ -229,8 +248,12 @@ def round_robin(
             else settings.momentum * averaged + (1 - settings.momentum) * gains
         )
         is_random = stale or len(start) >= LONG and step >= GREEDY
-        proposed = _promising(objective, reply, averaged, settings, rng if is_random else None)
-        replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
+        proposed = _promising(
+            objective, reply, averaged, settings, rng if is_random else None
+        )
+        replies, values = yield from _step(
+            objective, reply, proposed, seen, tokens, settings
+        )
         if len(replies):
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
             highest, stale = (value, 0) if value > highest else (highest, stale + 1)
@@ -292,10 +315,15 @@ def _promising(
     if rng is not None:
         tried = _lowest(losses, TRIED_OF_LONG if is_long else TRIED)
         order = rng.permutation(tried.size)
-        yield from _swaps(objective, reply, order // tried.shape[1], tried.ravel()[order])
+        yield from _swaps(
+            objective, reply, order // tried.shape[1], tried.ravel()[order]
+        )
     for order in _lowest_first(losses):
         yield from _swaps(
-            objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel()
+            objective,
+            reply,
+            np.tile(np.arange(len(reply)), order.shape[1]),
+            order.T.ravel(),
         )
 
 
@@ -311,11 +339,15 @@ def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[R
                 yield as_reply(merged)
 
 
-def _afresh(objective: Objective, best: Reply, rng: np.random.Generator) -> Iterator[Reply]:
+def _afresh(
+    objective: Objective, best: Reply, rng: np.random.Generator
+) -> Iterator[Reply]:
     """Yield random replies, or if long and not fluent, the best reply with one or two tokens
     drawn anew.
     """
-    if len(best) < LONG or objective.fluency is not None:  # mixing two fluent replies gives none
+    if (
+        len(best) < LONG or objective.fluency is not None
+    ):  # mixing two fluent replies gives none
         yield from objective.draws(len(best), rng)
         return
     for _ in range(MOST_DRAWS):
@@ -326,16 +358,28 @@ def _afresh(objective: Objective, best: Reply, rng: np.random.Generator) -> Iter
 
 
 def random_search(
-    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Objective,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose replies drawn at random from all that are allowed, none twice."""
     seen = {start}
-    while len(replies := objective.take(objective.draws(len(start), rng), seen, settings.width)):
+    while len(
+        replies := objective.take(
+            objective.draws(len(start), rng), seen, settings.width
+        )
+    ):
         yield replies
 
 
 def sweeps(
-    objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+    objective: Objective,
+    start: Reply,
+    value: float,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Proposals:
     """Propose every swap of one position after another, on to the best; a random reply when none
     improves.
@@ -348,7 +392,10 @@ def sweeps(
         improves = len(values) and values.max() > value
         if improves:
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
-        unimproved, position = 0 if improves else unimproved + 1, (position + 1) % len(reply)
+        unimproved, position = (
+            0 if improves else unimproved + 1,
+            (position + 1) % len(reply),
+        )
         if unimproved == len(reply):
             fresh = objective.take(objective.draws(len(start), rng), set(), 1)
             if not len(fresh):

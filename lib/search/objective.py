@@ -15,10 +15,15 @@ from ..scoring import engine, stages
 from .as_text import RoundTrip
 from .fluency import Fluency
 
-DIRECTIONS = {"optimal": 1, "pessimal": -1}  # direction of a search -> sign of the reward
+DIRECTIONS = {
+    "optimal": 1,
+    "pessimal": -1,
+}  # direction of a search -> sign of the reward
 REPLY_MODES = ("text", "ids")
 ALLOWED = ("all", "no specials", "printable")
-PATIENCE_WITH_CONDITIONS = 100  # rounds of proposals in which conditions may turn some down
+PATIENCE_WITH_CONDITIONS = (
+    100  # rounds of proposals in which conditions may turn some down
+)
 MOST_DRAWS = 10_000  # of random replies, until enough satisfy the conditions
 # proposals looked at together for every reply wanted: about so many do not survive as text
 PER_SURVIVOR = 4
@@ -32,7 +37,9 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     show. InputError for another name than ALLOWED, or if fewer than two tokens are left.
     """
     if which not in ALLOWED:
-        raise InputError(f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}")
+        raise InputError(
+            f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}"
+        )
     tokens, tokenizer = conversations.vocabulary(model.tokenizer), model.tokenizer
     if which != "all":
         special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
@@ -40,7 +47,9 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     if which == "printable":
         # More than blanks, and all of it shows: no control characters, no broken UTF-8
         texts = tokens["text"]
-        tokens = tokens[[t.isprintable() and t.strip() != "" and "\ufffd" not in t for t in texts]]
+        tokens = tokens[
+            [t.isprintable() and t.strip() != "" and "\ufffd" not in t for t in texts]
+        ]
     ids = tokens["token_id"].to_numpy()
     if len(ids) < 2:
         raise InputError(
@@ -86,7 +95,9 @@ class Objective:
         reply_mode: str = "text",
     ):
         if direction not in DIRECTIONS:
-            raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
+            raise InputError(
+                f"direction must be 'optimal' or 'pessimal', not {direction!r}"
+            )
         if reply_mode not in REPLY_MODES:
             raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
         self.model, self.prompt = model, prompt
@@ -99,7 +110,9 @@ class Objective:
             self.conditions.append(self.round_trip)
         if fluency is not None:
             self.conditions.append(fluency)
-        inputs = model.inputs_for(prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
+        inputs = model.inputs_for(
+            prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids"
+        )
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = stages.reader_of(model)(model, inputs)
         self.gradients = 0  # how many were taken
@@ -136,9 +149,13 @@ class Objective:
         grad . (e_v - e_current), with the embeddings as the model's embedding module gives them.
         centred=False leaves e_current out, which shifts all swaps of a position alike.
         """
-        return self.gains_along(reply, self.scorer.gradient((*reply, *self.closing)), centred)
+        return self.gains_along(
+            reply, self.scorer.gradient((*reply, *self.closing)), centred
+        )
 
-    def gains_along(self, reply: Reply, gradient: torch.Tensor, centred: bool = True) -> np.ndarray:
+    def gains_along(
+        self, reply: Reply, gradient: torch.Tensor, centred: bool = True
+    ) -> np.ndarray:
         """Return the gains of a reply, (n, allowed), from the gradient of its reward, (n and
         closing, d).
         """
@@ -154,9 +171,14 @@ class Objective:
         """Return the objective of the other direction. The two share what the model read and
         what was looked up.
         """
-        _ = self.embeddings, self.round_trip  # looked up before the copy is made, and so only once
+        _ = (
+            self.embeddings,
+            self.round_trip,
+        )  # looked up before the copy is made, and so only once
         other = copy.copy(self)
-        other.direction = next(direction for direction in DIRECTIONS if direction != self.direction)
+        other.direction = next(
+            direction for direction in DIRECTIONS if direction != self.direction
+        )
         other.sign, other.gradients = DIRECTIONS[other.direction], 0
         return other
 
@@ -171,7 +193,9 @@ class Objective:
         without = "donot_use_mm_for_euclid_dist"
         return (
             torch.cdist(
-                self._embed([token]).float(), self.embeddings.float(), compute_mode=without
+                self._embed([token]).float(),
+                self.embeddings.float(),
+                compute_mode=without,
             )[0]
             .cpu()
             .numpy()
@@ -192,7 +216,9 @@ class Objective:
         """Return whether each reply satisfies every condition, (replies,) bool."""
         satisfied = np.ones(len(replies), dtype=bool)
         for condition in self.conditions:
-            satisfied[satisfied] = condition(replies[satisfied]) if satisfied.any() else False
+            satisfied[satisfied] = (
+                condition(replies[satisfied]) if satisfied.any() else False
+            )
         return satisfied
 
     def may_survive(self, replies: np.ndarray) -> np.ndarray:
@@ -215,7 +241,11 @@ class Objective:
         allowed) bool.
         """
         moves = self.allowed != np.array(reply)[:, None]
-        return moves if self.fluency is None else moves & self.fluency.swaps(reply, self.allowed)
+        return (
+            moves
+            if self.fluency is None
+            else moves & self.fluency.swaps(reply, self.allowed)
+        )
 
     def draw(self, n: int, rng: np.random.Generator) -> Reply:
         """Return a random reply of n tokens that keeps the conditions; () if none was found."""
@@ -233,7 +263,9 @@ class Objective:
             if reply := self.draw(n, rng):
                 yield reply
 
-    def take(self, proposed: Iterator[Reply], seen: set[Reply], width: int) -> np.ndarray:
+    def take(
+        self, proposed: Iterator[Reply], seen: set[Reply], width: int
+    ) -> np.ndarray:
         """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to
         width, n) ids.
 
@@ -264,7 +296,10 @@ class Objective:
         """Return the reward of a text as the reply, put through the chat template as a person's
         would be.
         """
-        (ids,), prefix = self.round_trip.inputs_of([text]), self.scorer.inputs.prefix_ids
+        (ids,), prefix = (
+            self.round_trip.inputs_of([text]),
+            self.scorer.inputs.prefix_ids,
+        )
         if ids[: len(prefix)] == prefix and len(ids) > len(prefix):
             return float(self.scorer([ids[len(prefix) :]])[0])
         # it merges with the prompt's end
@@ -302,7 +337,9 @@ def values_together(
         if len(group) == 1:
             values[group[0]] = first.values(replies[group[0]])
             continue
-        rewards = first.scorer(first.with_closing(np.concatenate([replies[i] for i in group])))
+        rewards = first.scorer(
+            first.with_closing(np.concatenate([replies[i] for i in group]))
+        )
         parts = np.split(rewards, np.cumsum([len(replies[i]) for i in group])[:-1])
         for i, part in zip(group, parts, strict=True):
             values[i] = objectives[i].checked(replies[i], part)
@@ -323,13 +360,17 @@ def gains_together(
         if len(group) == 1:
             gains[group[0]] = first.gains(replies[group[0]], centred[group[0]])
             continue
-        ids = first.with_closing(np.array([replies[i] for i in group]))  # (group, n and closing)
+        ids = first.with_closing(
+            np.array([replies[i] for i in group])
+        )  # (group, n and closing)
         for i, gradient in zip(group, first.scorer.gradients(ids), strict=True):
             gains[i] = objectives[i].gains_along(replies[i], gradient, centred[i])
     return gains
 
 
-def _read_alike(objectives: Sequence[Objective], lengths: Sequence[int]) -> list[list[int]]:
+def _read_alike(
+    objectives: Sequence[Objective], lengths: Sequence[int]
+) -> list[list[int]]:
     """Return the numbers of the objectives in groups whose replies have one length and follow
     one read prompt.
     """

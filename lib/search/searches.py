@@ -14,7 +14,14 @@ from .. import ROOT, InputError, io
 from ..io import replacing
 from .as_text import texts_of
 from .gcg import METHODS, Gains, Settings, send
-from .objective import DIRECTIONS, Objective, Reply, as_reply, gains_together, values_together
+from .objective import (
+    DIRECTIONS,
+    Objective,
+    Reply,
+    as_reply,
+    gains_together,
+    values_together,
+)
 
 TRACES = ROOT / "data" / "cache" / "searches"
 
@@ -56,7 +63,9 @@ class Trace:
 
     def __init__(self, objective: Objective, length: int, path: Path | None = None):
         self.objective, self.path = objective, path
-        self.row = np.dtype([("ids", "<i4", (length,)), ("value", "<f4"), ("check", "<u4")])
+        self.row = np.dtype(
+            [("ids", "<i4", (length,)), ("value", "<f4"), ("check", "<u4")]
+        )
         self.value_of: dict[Reply, float] = {}
         self.evaluations = 0
         self.best: tuple[Reply, float] = ((), -np.inf)
@@ -67,7 +76,9 @@ class Trace:
     def _read(self, path: Path) -> None:
         """Take up what an earlier run scored. Damaged rows are named and left out."""
         content = path.read_bytes()
-        rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
+        rows = np.frombuffer(
+            content, dtype=self.row, count=len(content) // self.row.itemsize
+        )
         whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
         if len(whole) < len(rows):
             print(
@@ -80,12 +91,16 @@ class Trace:
         replies = map(as_reply, whole["ids"])
         self.value_of = dict(zip(replies, whole["value"].tolist(), strict=True))
 
-    def score(self, replies: np.ndarray) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
+    def score(
+        self, replies: np.ndarray
+    ) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
         """Return the values of the replies, (replies,) float32. Yield those not scored before,
         to be sent theirs.
         """
         keys = list(map(as_reply, replies))
-        if new := [reply for reply in dict.fromkeys(keys) if reply not in self.value_of]:
+        if new := [
+            reply for reply in dict.fromkeys(keys) if reply not in self.value_of
+        ]:
             values_of_new = yield np.array(new)
             self._write(new, values_of_new)
             self.value_of |= dict(zip(new, values_of_new.tolist(), strict=True))
@@ -93,7 +108,9 @@ class Trace:
         self.evaluations += len(keys)
         if len(keys) and values.max() > self.best[1]:
             self.best = keys[values.argmax()], float(values.max())
-            self.improvements.append((self.evaluations, self.objective.sign * self.best[1]))
+            self.improvements.append(
+                (self.evaluations, self.objective.sign * self.best[1])
+            )
         return values
 
     def _write(self, replies: list[Reply], values: np.ndarray) -> None:
@@ -110,7 +127,9 @@ class Trace:
 def _checks(rows: np.ndarray) -> np.ndarray:
     """Return the CRC-32 of each row of a trace, without its last field, (rows,)."""
     size, content = rows.dtype.itemsize, rows.tobytes()
-    checks = (zlib.crc32(content[at : at + size - 4]) for at in range(0, len(content), size))
+    checks = (
+        zlib.crc32(content[at : at + size - 4]) for at in range(0, len(content), size)
+    )
     return np.fromiter(checks, dtype=np.uint32, count=len(rows))
 
 
@@ -123,7 +142,9 @@ class SearchResult:
     text: str  # the ids decoded
     tokens: tuple[str, ...]  # each id decoded
     reward: float  # of the ids, on the model's own scale
-    reward_of_text: float  # of the text, put through the chat template as a person's would be
+    reward_of_text: (
+        float  # of the text, put through the chat template as a person's would be
+    )
     survives: bool  # whether the text comes back as the same ids
     evaluations: int  # replies scored, duplicates counted
     gradients: int  # how many were computed
@@ -205,7 +226,9 @@ def search_together(
     ]
     results: dict[int, SearchResult] = {}
     asked: dict[int, np.ndarray | Gains] = {}  # by the number of the search
-    answers: dict[int, Any] = dict.fromkeys(range(len(searches)))  # None starts a generator
+    answers: dict[int, Any] = dict.fromkeys(
+        range(len(searches))
+    )  # None starts a generator
     while answers:
         for number, answer in answers.items():
             asked.pop(number, None)
@@ -229,10 +252,16 @@ def _answers_to(
     if gains:
         replies = [each.reply for each in gains.values()]
         centred = [each.centred for each in gains.values()]
-        found = gains_together([objectives[number] for number in gains], replies, centred)
+        found = gains_together(
+            [objectives[number] for number in gains], replies, centred
+        )
         return dict(zip(gains, found, strict=True))
-    proposed = {number: each for number, each in asked.items() if isinstance(each, np.ndarray)}
-    values = values_together([objectives[number] for number in proposed], list(proposed.values()))
+    proposed = {
+        number: each for number, each in asked.items() if isinstance(each, np.ndarray)
+    }
+    values = values_together(
+        [objectives[number] for number in proposed], list(proposed.values())
+    )
     return dict(zip(proposed, values, strict=True))
 
 
@@ -304,12 +333,16 @@ def _steps(
 
 def _check(objective: Objective, start: Reply, settings: Settings) -> None:
     if settings.method not in METHODS:
-        raise InputError(f"unknown method '{settings.method}'; choose one of {', '.join(METHODS)}")
+        raise InputError(
+            f"unknown method '{settings.method}'; choose one of {', '.join(METHODS)}"
+        )
     for name in ("budget", "width", "top_k", "patience"):
         if (number := getattr(settings, name)) < 1:
             raise InputError(f"{name} must be 1 or more, not {number}")
     if not start:
-        raise InputError("the start is empty; give as many token ids as the reply should have")
+        raise InputError(
+            "the start is empty; give as many token ids as the reply should have"
+        )
     if outside := sorted(set(start) - set(objective.allowed.tolist())):
         raise InputError(
             f"the start holds token ids that are not allowed ({outside[0]}); give another, or "
@@ -345,7 +378,9 @@ def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
     return f"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}.trace"
 
 
-def _sweep(objective: Objective, trace: Trace) -> Generator[np.ndarray, np.ndarray, None]:
+def _sweep(
+    objective: Objective, trace: Trace
+) -> Generator[np.ndarray, np.ndarray, None]:
     """Score all swaps of one token of the best reply, on to the best, until a whole round improves
     nothing.
 

@@ -61,7 +61,13 @@ MARKS = (Mark(), Mark(GREY, "s"), Mark(face="white", shape="D"))
 
 
 def intervals(
-    axes: Axes, estimate, ci_low, ci_high, heights, mark: Mark = MARKS[0], name: str = ""
+    axes: Axes,
+    estimate,
+    ci_low,
+    ci_high,
+    heights,
+    mark: Mark = MARKS[0],
+    name: str = "",
 ) -> None:
     """Draw estimates as points over horizontal lines from ci_low to ci_high. `name`: their entry
     in the legend.
@@ -93,7 +99,9 @@ class Forest:
     rows: str = "model"  # a row of the plot for each value
     panels: str = "prompt"  # a panel for each value
     marks: str = ""  # a mark for each value, where a row has several estimates
-    styles: Mapping[str, Mark] | None = None  # value of `marks` -> Mark; MARKS in turn for others
+    styles: Mapping[str, Mark] | None = (
+        None  # value of `marks` -> Mark; MARKS in turn for others
+    )
     estimate: str = "estimate"
     null: float = 0.0  # the value that means no effect, drawn as a line
     heading: str = "prompt: {}"
@@ -103,11 +111,15 @@ class Forest:
 
 
 @styled
-def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str) -> Chart:
+def draw_forest(
+    table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str
+) -> Chart:
     """Return a forest plot: estimates of one unit with their 95% intervals, in the order of the
     table.
     """
-    rows, panels = (list(table[column].unique()) for column in (forest.rows, forest.panels))
+    rows, panels = (
+        list(table[column].unique()) for column in (forest.rows, forest.panels)
+    )
     marks = _marks_of(table, forest)
     height = 2.0 + max(0.42, 0.09 * len(marks)) * len(rows)
     names = [forest.heading.format(name) for name in panels]
@@ -117,10 +129,14 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
     for axes, panel in zip(axes_of, panels, strict=True):
         _draw_estimates(axes, table[table[forest.panels] == panel], rows, marks, forest)
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
-        axes.set_xlabel(textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False))
+        axes.set_xlabel(
+            textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False)
+        )
     name_rows(axes_of[0], rows, forest.rows == "model")
     if forest.marks:
-        columns = 4 if sum(map(len, marks)) < 80 else 2  # long names need the width of the figure
+        columns = (
+            4 if sum(map(len, marks)) < 80 else 2
+        )  # long names need the width of the figure
         keys = axes_of[0].get_legend_handles_labels()
         figure.legend(*keys, loc="outside lower center", ncols=columns)
     return figure
@@ -146,11 +162,15 @@ def _marks_of(table: pd.DataFrame, forest: Forest) -> dict[str, tuple[Mark, floa
     if not forest.marks:
         return {"": (MARKS[0], 0.0)}
     values = list(table[forest.marks].unique())
-    marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
+    marks = (
+        dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
+    )
     # more marks in a row take more of its height
     reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)
     offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
-    return {value: (marks[value], at) for value, at in zip(values, offsets, strict=True)}
+    return {
+        value: (marks[value], at) for value, at in zip(values, offsets, strict=True)
+    }
 
 
 # --- heat maps ------------------------------------------------------------------------------------
@@ -174,7 +194,8 @@ def heat_map(
     low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
     room = 0.0 if limits else 0.25 * (high - low) or 1.0
     rows, columns = (
-        [model_label(name) if are_models else name for name in names] for names in matrix.axes
+        [model_label(name) if are_models else name for name in names]
+        for names in matrix.axes
     )
     seaborn.heatmap(
         matrix,

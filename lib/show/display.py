@@ -38,7 +38,9 @@ LEGEND = {
 }
 # shown by code point in a token, since here, or to the reader, they mean something else
 TAKEN = set("␣↵⇥⟨⟩▒\ufffd")
-MOST_MARKS = 2  # combining marks on one letter; more of them would climb out of the line
+MOST_MARKS = (
+    2  # combining marks on one letter; more of them would climb out of the line
+)
 NARROWEST = 10
 MOST_ROWS = 500
 
@@ -63,7 +65,9 @@ def show_token(
     if blur and is_offensive(text):
         return hidden_word(text)
     pieces = _cut(
-        text, width, lambda c: lacks(c) or unicodedata.bidirectional(c) in ("R", "AL", "AN")
+        text,
+        width,
+        lambda c: lacks(c) or unicodedata.bidirectional(c) in ("R", "AL", "AN"),
     )
     return "".join(shown for shown, _ in pieces)
 
@@ -85,7 +89,9 @@ def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
     if not (blur and is_offensive(text)):
         return shown
     hint = f"offensive token of {len(text)} characters: click to read"
-    summary = f'<summary title="{hint}" style="cursor: pointer">{hidden_word(text)}</summary>'
+    summary = (
+        f'<summary title="{hint}" style="cursor: pointer">{hidden_word(text)}</summary>'
+    )
     return f'<details class="offensive" style="display: inline-block">{summary}{shown}</details>'
 
 
@@ -94,13 +100,17 @@ def hidden_word(text: str) -> str:
     return f"▒▒▒⟨{len(text)}⟩"
 
 
-def _cut(text: str, width: int, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
+def _cut(
+    text: str, width: int, escaped: Callable[[str], bool]
+) -> list[tuple[str, bool]]:
     """Return the pieces of a token's visible text, as (text, is it a mark), together at most
     `width` columns.
     """
     if not text:
         return [("⟨empty⟩", True)]
-    longest = (MOST_MARKS + 1) * width  # a column holds at most one letter and its combining marks
+    longest = (
+        MOST_MARKS + 1
+    ) * width  # a column holds at most one letter and its combining marks
     kept, end = min(len(text), longest), [(f"…⟨{len(text)}⟩", True)]
     pieces = _pieces(text[:kept], escaped) + end * (kept < len(text))
     while kept and _columns_of("".join(shown for shown, _ in pieces)) > width:
@@ -122,7 +132,11 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
         unseen = category[0] in "CZ" or character in INVISIBLE
         # looks like another, as the Kelvin sign does
         twin = unicodedata.normalize("NFC", character) != character
-        kind = "code" if unseen or twin or character in TAKEN or escaped(character) else "itself"
+        kind = (
+            "code"
+            if unseen or twin or character in TAKEN or escaped(character)
+            else "itself"
+        )
         # it has no letter of this token to sit on
         if marks and (before != "itself" or marks > MOST_MARKS):
             kind = "code"
@@ -148,7 +162,9 @@ def _columns_of(text: str) -> int:
     combining ones.
     """
     separate = [c for c in text if unicodedata.category(c) not in ("Mn", "Me")]
-    return len(separate) + sum(unicodedata.east_asian_width(c) in "WF" for c in separate)
+    return len(separate) + sum(
+        unicodedata.east_asian_width(c) in "WF" for c in separate
+    )
 
 
 def _inert(text: str) -> str:
@@ -158,8 +174,13 @@ def _inert(text: str) -> str:
     A `$` or `\\` stands in an element of its own: MathJax does not look for formulas across
     elements.
     """
-    entities = (c if c.isalnum() or c == " " or not c.isascii() else f"&#{ord(c)};" for c in text)
-    return "".join(f"<span>{e}</span>" if e in ("&#36;", "&#92;") else e for e in entities)
+    entities = (
+        c if c.isalnum() or c == " " or not c.isascii() else f"&#{ord(c)};"
+        for c in text
+    )
+    return "".join(
+        f"<span>{e}</span>" if e in ("&#36;", "&#92;") else e for e in entities
+    )
 
 
 # --- offensive tokens -----------------------------------------------------------------------------
@@ -182,7 +203,9 @@ def is_offensive(text: str) -> bool:
         re.sub(UNSEEN, "", spaced),
     }
     readings |= {re.sub(UNSEEN, "", re.sub(ESCAPE, "", spaced))}
-    readings |= {re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings}  # camelCase
+    readings |= {
+        re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings
+    }  # camelCase
     return any(
         word_hash(word) in _offensive()
         for reading in readings
@@ -305,7 +328,9 @@ def table_html(
     return Shown(_table_page(heads, pages, caption), "\n".join(filter(None, lines)))
 
 
-def _table_page(heads: list[dict[str, str]], columns: list[list[str]], caption: str) -> str:
+def _table_page(
+    heads: list[dict[str, str]], columns: list[list[str]], caption: str
+) -> str:
     """Return a table as HTML; columns: the HTML of their cells."""
     seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*columns))))
     return template("table").render(
@@ -355,7 +380,9 @@ def folded(line: str, *shown) -> Folded:
             continue
         png, about = one._repr_png_()
         encoded = base64.b64encode(png).decode()
-        inside.append(f'<img alt="{_inert(about["alt"])}" src="data:image/png;base64,{encoded}">')
+        inside.append(
+            f'<img alt="{_inert(about["alt"])}" src="data:image/png;base64,{encoded}">'
+        )
         pictures[about["file"]] = about["alt"]
     plain = _plain(line)
     summary = f'<summary style="cursor: pointer">{_inert(plain)}</summary>'
@@ -385,7 +412,8 @@ def _plain(value) -> str:
     hidden.
     """
     return " ".join(
-        show_token(word, 80, blur=False) if word else "" for word in str(value).split(" ")
+        show_token(word, 80, blur=False) if word else ""
+        for word in str(value).split(" ")
     )
 
 
@@ -414,7 +442,10 @@ def ranked_table(
     ends = rankings.ends(table, prompt, n)
     shown = {"position": range(1, n + 1)}
     for end, rows in (("optimal", ends.head(n)), ("pessimal", ends.tail(n)[::-1])):
-        shown |= {f"{end} id": rows["token_id"].to_numpy(), end: rows["text"].to_numpy()}
+        shown |= {
+            f"{end} id": rows["token_id"].to_numpy(),
+            end: rows["text"].to_numpy(),
+        }
         shown |= {f"{end} reward": rows[prompt].to_numpy()}
     return table_html(pd.DataFrame(shown), ["optimal", "pessimal"], blur, caption)
 
@@ -430,13 +461,17 @@ def with_interval(row: Mapping, sign: str = "") -> str:
     """Return an estimate with its interval as text, `0.40 (0.31 to 0.49)`. sign: "+" shows the
     sign of each number.
     """
-    estimate, low, high = (f"{row[name]:{sign}.2f}" for name in ("estimate", "ci_low", "ci_high"))
+    estimate, low, high = (
+        f"{row[name]:{sign}.2f}" for name in ("estimate", "ci_low", "ci_high")
+    )
     return f"{estimate} ({low} to {high})"
 
 
 def with_intervals(rows: pd.DataFrame, sign: str = "") -> str:
     """Return the estimates of a frame with their intervals, each behind the name of its row."""
-    return ", ".join(f"{name} {with_interval(row, sign)}" for name, row in rows.iterrows())
+    return ", ".join(
+        f"{name} {with_interval(row, sign)}" for name, row in rows.iterrows()
+    )
 
 
 def content_warning(blur: bool = True) -> Shown:
@@ -484,7 +519,11 @@ def answer(text: str) -> None:
     from IPython.display import display
 
     sentence = " ".join(
-        hidden_word(word) if is_offensive(word) else visible(word, kept="") for word in text.split()
+        hidden_word(word) if is_offensive(word) else visible(word, kept="")
+        for word in text.split()
     )
-    shown = {"text/html": f"<p><strong>{_inert(sentence)}</strong></p>", "text/plain": sentence}
+    shown = {
+        "text/html": f"<p><strong>{_inert(sentence)}</strong></p>",
+        "text/plain": sentence,
+    }
     display({ANSWER_TYPE: sentence} | shown, raw=True)

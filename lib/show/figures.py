@@ -46,8 +46,12 @@ GREY = "#595959"
 POSITIVE, NEGATIVE = "#1b7837", "#762a83"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
-PLANTED = "small models, values planted"  # stands in every picture of the embedded models
-DENSE_TITLE = 8.2  # as many as just fit, for charts of several panels, whose titles are long
+PLANTED = (
+    "small models, values planted"  # stands in every picture of the embedded models
+)
+DENSE_TITLE = (
+    8.2  # as many as just fit, for charts of several panels, whose titles are long
+)
 # From dark to light. Blue against orange is told apart by readers who confuse red and green, and by
 # lightness too.
 HUES = {
@@ -73,9 +77,12 @@ def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     light by developer, and models that the registry does not hold in the order given.
     """
     nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
-    models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
+    models["developer"] = pd.factorize(models["developer"])[
+        0
+    ]  # numbered in the registry's order
     models["hue"] = [
-        next((hue for hue in HUES if hue in base.lower()), "other") for base in models["base"]
+        next((hue for hue in HUES if hue in base.lower()), "other")
+        for base in models["base"]
     ]
     colours = shades([name for name in nicknames if name not in models.index], "other")
     for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
@@ -88,7 +95,9 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
     names = list(names)
     shade = LinearSegmentedColormap.from_list(hue, HUES[hue])
     places = np.linspace(0, 1, len(names)) if len(names) != 1 else [0.5]
-    return {name: to_hex(shade(place)) for name, place in zip(names, places, strict=True)}
+    return {
+        name: to_hex(shade(place)) for name, place in zip(names, places, strict=True)
+    }
 
 
 def label(token: str, width: int = 20, *, blur: bool = True) -> str:
@@ -97,7 +106,10 @@ def label(token: str, width: int = 20, *, blur: bool = True) -> str:
     """
     font = font_manager.get_font(font_manager.findfont(FONT))
     shown = show_token(
-        token, width, blur=blur, lacks=lambda character: not font.get_char_index(ord(character))
+        token,
+        width,
+        blur=blur,
+        lacks=lambda character: not font.get_char_index(ord(character)),
     )
     return shown.replace("$", r"\$")
 
@@ -112,7 +124,10 @@ class Chart(Figure):
     file = ""  # the name of its picture
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
-        return _png(self, dpi=100), {"alt": self.alt or finding_of(self), "file": self.file}
+        return _png(self, dpi=100), {
+            "alt": self.alt or finding_of(self),
+            "file": self.file,
+        }
 
     def __repr__(self) -> str:
         return f"figure: {self.alt or finding_of(self)}"
@@ -134,10 +149,14 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
     title is used. A figure of the embedded models says above its upper right corner that their
     values are planted.
     """
-    if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:
+    if collection.is_embedded and PLANTED not in [
+        text.get_text() for text in figure.texts
+    ]:
         # Above the figure, where nothing is covered: the saved picture is as large as all that it
         # holds.
-        figure.text(0.995, 1.005, PLANTED, ha="right", va="bottom", fontsize=10, color=GREY)
+        figure.text(
+            0.995, 1.005, PLANTED, ha="right", va="bottom", fontsize=10, color=GREY
+        )
     # replacing adds to the name
     path = collection.figures / checked(f"{name}.png", "a figure", longest=240)
     with replacing(path) as part:
@@ -156,7 +175,9 @@ def finding_of(figure: Figure) -> str:
         else [axes.get_title(loc="left") for axes in figure.axes]
     )
     return "; ".join(
-        " ".join(title.replace(r"\$", "$").split()) for title in dict.fromkeys(titles) if title
+        " ".join(title.replace(r"\$", "$").split())
+        for title in dict.fromkeys(titles)
+        if title
     )
 
 
@@ -169,7 +190,9 @@ def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     Read tokens back with keep_default_na=False, and show them with lib.show.display.
     """
     path = collection.figures / checked(f"{name}.csv", "a figure", longest=240)
-    return write_csv(frame, path, digits=6)  # fewer than a processor's rounding can change
+    return write_csv(
+        frame, path, digits=6
+    )  # fewer than a processor's rounding can change
 
 
 def _png(figure: Figure, dpi: int) -> bytes:
@@ -177,7 +200,11 @@ def _png(figure: Figure, dpi: int) -> bytes:
     # no date and no version is written, so that equal figures are equal files
     with mpl.rc_context(RC_PARAMS):
         figure.savefig(
-            file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None}
+            file,
+            format="png",
+            dpi=dpi,
+            bbox_inches="tight",
+            metadata={"Software": None},
         )
     return smaller(file.getvalue())
 
@@ -188,9 +215,9 @@ def smaller(png: bytes) -> bytes:
     """
     file = io.BytesIO()
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-        file, "PNG", optimize=True
-    )
+    picture.quantize(
+        256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+    ).save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
@@ -210,11 +237,15 @@ def new_chart(
     figure = Chart(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # texts can only be measured on a canvas
     if title:
-        figure.suptitle("\n".join(title_lines(title, width, per_inch)), x=0.01, ha="left")
+        figure.suptitle(
+            "\n".join(title_lines(title, width, per_inch)), x=0.01, ha="left"
+        )
     return figure
 
 
-def title_lines(title: str, inches: float, per_inch: float = TITLE_CHARACTERS) -> list[str]:
+def title_lines(
+    title: str, inches: float, per_inch: float = TITLE_CHARACTERS
+) -> list[str]:
     """Return the lines of a title on a chart of this width; its own line breaks and models'
     names are kept.
     """

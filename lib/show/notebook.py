@@ -36,12 +36,17 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     show_errors_in_one_line()
     declared = {"collection": str, "collections": str} | legal
     listed = ", ".join(name for name in declared if name != "collections")
-    for name in [name for source in _parameter_cells() for name in _literals_in(source)]:
+    for name in [
+        name for source in _parameter_cells() for name in _literals_in(source)
+    ]:
         if name not in declared:
             near = "".join(
-                f" (did you mean '{near}'?)" for near in get_close_matches(name, declared, n=1)
+                f" (did you mean '{near}'?)"
+                for near in get_close_matches(name, declared, n=1)
             )
-            raise InputError(f"unknown parameter '{name}'{near}; this notebook has {listed}")
+            raise InputError(
+                f"unknown parameter '{name}'{near}; this notebook has {listed}"
+            )
     for name, kind in declared.items():
         if name == "collections" and name not in names:
             continue
@@ -51,9 +56,13 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
             )
         if not _is_legal(names[name], kind):
             values = (
-                KINDS[kind] if isinstance(kind, type) else f"one of: {', '.join(map(repr, kind))}"
+                KINDS[kind]
+                if isinstance(kind, type)
+                else f"one of: {', '.join(map(repr, kind))}"
             )
-            raise InputError(f"the parameter {name} is {names[name]!r}; it has to be {values}")
+            raise InputError(
+                f"the parameter {name} is {names[name]!r}; it has to be {values}"
+            )
     return Collection(str(names["collection"]))
 
 
@@ -122,7 +131,9 @@ def refuse_default_model(model: str, collection: Collection) -> None:
         )
 
 
-def check_prompts(named: str | Iterable[str], tables: Mapping[str, pd.DataFrame]) -> list[str]:
+def check_prompts(
+    named: str | Iterable[str], tables: Mapping[str, pd.DataFrame]
+) -> list[str]:
     """Return those of the named prompts that all these score tables hold, and print which are not
     scored.
 
@@ -131,11 +142,17 @@ def check_prompts(named: str | Iterable[str], tables: Mapping[str, pd.DataFrame]
     """
     wanted = named.split(",") if isinstance(named, str) else list(named)
     first, *others = tables.values()
-    held = [name for name in scores.prompt_names(first) if all(name in table for table in others)]
+    held = [
+        name
+        for name in scores.prompt_names(first)
+        if all(name in table for table in others)
+    ]
     there = [prompt for prompt in wanted if prompt in held]
     missing = ", ".join(prompt for prompt in wanted if prompt not in held)
     if not there:
-        raise InputError(f"these scores hold no prompt '{missing}'; choose from: {', '.join(held)}")
+        raise InputError(
+            f"these scores hold no prompt '{missing}'; choose from: {', '.join(held)}"
+        )
     if missing:
         print(
             f"These scores hold no prompt {missing}, so it is left out; they hold "

@@ -28,12 +28,19 @@ def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
     ]
     for name, table in tables.items():
         inputs = scores.unique_inputs(table)
-        ranked = inputs.iloc[(-inputs[prompts[0]]).argsort(kind="stable")]["text"].tolist()
-        shown = [[show_token(text) for text in some] for some in (ranked[:3], ranked[:-4:-1])]
+        ranked = inputs.iloc[(-inputs[prompts[0]]).argsort(kind="stable")][
+            "text"
+        ].tolist()
+        shown = [
+            [show_token(text) for text in some] for some in (ranked[:3], ranked[:-4:-1])
+        ]
         best, worst = (
-            ", ".join(t if len(t) <= 10 else t[:9] + "…" for t in some) for some in shown
+            ", ".join(t if len(t) <= 10 else t[:9] + "…" for t in some)
+            for some in shown
         )
         if inputs[prompts[0]].nunique() < 2:
             best, worst = "none: all rewards are equal", "none"
-        lines.append(f"{name:{width}}  {len(table):7,}  {len(inputs):8,}  {best:36}  {worst}")
+        lines.append(
+            f"{name:{width}}  {len(table):7,}  {len(inputs):8,}  {best:36}  {worst}"
+        )
     return lines

@@ -14,7 +14,11 @@ MODELS_PER_ROW = 5  # others go into further panels below
 
 @styled
 def draw_token_grid(
-    frame: pd.DataFrame, *, title: str, blur: bool = True, places: pd.DataFrame | None = None
+    frame: pd.DataFrame,
+    *,
+    title: str,
+    blur: bool = True,
+    places: pd.DataFrame | None = None,
 ) -> Chart:
     """Draw tokens of several models side by side: a column per model, as from
     rankings.side_by_side.
@@ -41,8 +45,13 @@ def draw_token_grid(
 def _cell_width(shown: pd.DataFrame) -> float:
     """Return the width in inches that the widest token or model's name takes."""
     ruler = new_chart(1, 1)
-    texts = [ruler.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
-    texts += [ruler.text(0, 0, model_label(name), fontsize=12, weight="bold") for name in shown]
+    texts = [
+        ruler.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())
+    ]
+    texts += [
+        ruler.text(0, 0, model_label(name), fontsize=12, weight="bold")
+        for name in shown
+    ]
     return max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25
 
 
@@ -54,12 +63,16 @@ def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
     firsts = np.flatnonzero(~ends.duplicated())
     names = []
     for row, (end, position) in enumerate(block.index):
-        names.append(f"{end if row in firsts else ''} {position if has_positions else ''}")
+        names.append(
+            f"{end if row in firsts else ''} {position if has_positions else ''}"
+        )
     axes.set_yticks(range(len(block)), names)
     starts = np.arange(block.shape[1])
     axes.set_xticks(starts, map(model_label, block), ha="left", weight="bold")
     colours = model_colours(block).values()
-    axes.hlines(np.full(len(starts), -0.5), starts, starts + 0.8, color=colours, linewidth=4)
+    axes.hlines(
+        np.full(len(starts), -0.5), starts, starts + 0.8, color=colours, linewidth=4
+    )
     axes.hlines(firsts[1:] - 0.5, 0, axes.get_xlim()[1], color=GREY, linewidth=1)
     for (row, column), text in np.ndenumerate(block.to_numpy()):
         axes.text(column, row, text, va="center", fontsize=12)

@@ -30,10 +30,14 @@ def comparable(
     """
     known = [name for name in registry.reward_models().index if name in tables]
     tables = {name: tables[name] for name in [*known, *tables]}
-    varied = {name: table for name, table in tables.items() if np.ptp(table[prompt]) > 0}
+    varied = {
+        name: table for name, table in tables.items() if np.ptp(table[prompt]) > 0
+    }
     constant = ", ".join(name for name in tables if name not in varied)
     reasons = [f"the rewards of {constant} are all equal"] if constant else []
-    texts = [set(table["text"].drop_duplicates(keep=False)) for table in varied.values()]
+    texts = [
+        set(table["text"].drop_duplicates(keep=False)) for table in varied.values()
+    ]
     if len(varied) < 2:
         reasons.append(f"{len(varied)} of the models can be compared, and 2 are needed")
     elif (shared := len(set.intersection(*texts))) < 10:
@@ -62,16 +66,22 @@ def moments(
                 f"the rewards of {name} ({n}) do not vary, so they have no skewness; leave it out"
             )
         ends = resampling.interval(
-            _resampled_moments((values - centre)[:, None] / spread, resamples, seed)[:, 0]
+            _resampled_moments((values - centre)[:, None] / spread, resamples, seed)[
+                :, 0
+            ]
         )
         # of the standardised moments
         shift, scale = np.array([centre, 0, 0]), np.array([spread, spread**2, 1])
         low, high = (shift + scale * end for end in ends)
         rows[name] = [
             n,
-            *np.column_stack([[centre, spread**2, stats.skew(values)], low, high]).ravel(),
+            *np.column_stack(
+                [[centre, spread**2, stats.skew(values)], low, high]
+            ).ravel(),
         ]
-    columns = [f"{moment}{end}" for moment in MOMENTS for end in ("", "_ci_low", "_ci_high")]
+    columns = [
+        f"{moment}{end}" for moment in MOMENTS for end in ("", "_ci_low", "_ci_high")
+    ]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["n", *columns])
 
 
@@ -90,7 +100,9 @@ def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     variance = second - first**2
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
     spread = np.where(variance > 1e-12, variance, np.nan) ** 1.5
-    return np.stack([first, variance, (third - 3 * first * second + 2 * first**3) / spread], axis=2)
+    return np.stack(
+        [first, variance, (third - 3 * first * second + 2 * first**3) / spread], axis=2
+    )
 
 
 def skews(
@@ -111,7 +123,9 @@ def skews(
     for prompt, rewards in distinct.items():
         skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
         z = (rewards - rewards.mean()) / rewards.std(ddof=0)
-        skewed = _resampled_moments(z.to_numpy(dtype=float), resamples, seed)[:, :, 2] > 0
+        skewed = (
+            _resampled_moments(z.to_numpy(dtype=float), resamples, seed)[:, :, 2] > 0
+        )
         ci_low, ci_high = resampling.interval(skewed.sum(axis=1))
         published = stats.skew(as_published[prompt].to_numpy(dtype=float))
         mean = crossed(skewness, skewness_influence(rewards))
@@ -151,7 +165,9 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     mean = float(values[np.triu_indices(k, 1)].mean())
     if k < 3:
         return mean, float("nan"), float("nan")
-    own = (values.sum(axis=1) - values.diagonal()) / (k - 1)  # a model's mean with the others
+    own = (values.sum(axis=1) - values.diagonal()) / (
+        k - 1
+    )  # a model's mean with the others
     pseudo = mean + 2 * (k - 1) / (k - 2) * (own - mean)
     half = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1) / np.sqrt(k)
     return mean, float(mean - half), float(mean + half)

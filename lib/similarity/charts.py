@@ -38,13 +38,16 @@ def draw_matrices(
     high = (2.0 + 0.48 * most) * lines + 0.4 + 0.3 * len(title_lines(title, wide))
     figure = new_chart(wide, high, title)
     below = [
-        frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1] for frame in frames.values()
+        frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1]
+        for frame in frames.values()
     ]
     cells = np.concatenate([frame.to_numpy().ravel() for frame in below])
     lowest, highest = np.nanmin(cells), np.nanmax(cells)
     # so that the highest cell is not black, and its number can be read
     limits = (lowest, highest + (0.25 * (highest - lowest) or 1.0))
-    for axes, name, frame in zip(figure.panels(len(frames), columns), frames, below, strict=True):
+    for axes, name, frame in zip(
+        figure.panels(len(frames), columns), frames, below, strict=True
+    ):
         charts.heat_map(axes, frame, limits=limits, numbers=".2f")
         axes.set_title(name)
     figure.supxlabel(f"{measure}; dark is high", fontsize=12)
@@ -52,7 +55,9 @@ def draw_matrices(
 
 
 @styled
-def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, title: str) -> Chart:
+def draw_maps(
+    maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, title: str
+) -> Chart:
     """Draw maps of models side by side, a marker per developer, with the models' names at both
     sides (Fig 2B).
     """
@@ -74,7 +79,11 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
         name = label(developer or "unknown", 30, blur=False)
         panels[0].scatter([], [], s=90, marker=shape, color=GREY, label=name)
     figure.legend(
-        loc="outside lower center", title="developer", frameon=False, fontsize=12, ncols=6
+        loc="outside lower center",
+        title="developer",
+        frameon=False,
+        fontsize=12,
+        ncols=6,
     )
     return figure
 

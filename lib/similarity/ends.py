@@ -29,7 +29,9 @@ MARKUP = re.compile(r"</?(?:b|i|em|strong|u|br|p)/?>", re.IGNORECASE)
 LIBRARIES = re.compile(r"\b(?:autogui|pgfplots|pymysql|endphp)", re.IGNORECASE)
 # What kills, hurts or extorts, and who stands for it; slurs, profanities and sexual violence are in
 # data/offensive.txt.
-HARM = re.compile(r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE)
+HARM = re.compile(
+    r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE
+)
 
 
 def is_code(text: str) -> bool:
@@ -78,7 +80,9 @@ def kinds(grid: pd.DataFrame) -> pd.DataFrame:
         "other": lambda text: True,
     }
     texts = grid.loc["pessimal"]
-    first = texts.map(lambda text: next(kind for kind, test in tests.items() if test(text)))
+    first = texts.map(
+        lambda text: next(kind for kind, test in tests.items() if test(text))
+    )
     counts = (
         first.apply(lambda column: column.value_counts())
         .reindex(list(tests))
@@ -86,7 +90,9 @@ def kinds(grid: pd.DataFrame) -> pd.DataFrame:
         .astype(int)
         .T
     )
-    return counts.assign(**{"mean length": texts.map(lambda text: len(text.strip())).mean()})
+    return counts.assign(
+        **{"mean length": texts.map(lambda text: len(text.strip())).mean()}
+    )
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -106,10 +112,12 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         for read in (lambda table: table, scores.unique_inputs)
     ]
     shared = (
-        scores.shared_vocabulary(dict(tables), "greatest", trim=trim) for trim in (False, True)
+        scores.shared_vocabulary(dict(tables), "greatest", trim=trim)
+        for trim in (False, True)
     )
     a7 = cells.compare_lists(
-        cells.printed_lists("A7"), *({name: own[name] for name in own} for own in shared)
+        cells.printed_lists("A7"),
+        *({name: own[name] for name in own} for own in shared),
     )
     return {
         "Table 2": cells.compare_lists(by_id, ids),

@@ -14,7 +14,11 @@ def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair of different models, with the matrix's entry as value."""
     a, b = np.triu_indices(len(matrix), 1)
     return pd.DataFrame(
-        {"model_a": matrix.index[a], "model_b": matrix.index[b], "value": matrix.to_numpy()[a, b]}
+        {
+            "model_a": matrix.index[a],
+            "model_b": matrix.index[b],
+            "value": matrix.to_numpy()[a, b],
+        }
     )
 
 
@@ -36,14 +40,21 @@ def theoretical(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     billions = pd.to_numeric(models["parameters_b"], errors="coerce")
     # in billions, small models are all alike
     billions = billions * (1000 if billions.max() < 0.1 else 1)
-    near = {"parameters": nearness(billions), "rank": nearness(models["rewardbench_rank"])}
-    return varied({"base": same_label(bases), "developer": same_label(models["developer"])} | near)
+    near = {
+        "parameters": nearness(billions),
+        "rank": nearness(models["rewardbench_rank"]),
+    }
+    return varied(
+        {"base": same_label(bases), "developer": same_label(models["developer"])} | near
+    )
 
 
 def varied(matrices: Mapping[str, pd.DataFrame | None]) -> dict[str, pd.DataFrame]:
     """Return the matrices that are known and not the same for all pairs of models."""
     known = {
-        name: matrix for name, matrix in matrices.items() if matrix is not None and len(matrix) > 1
+        name: matrix
+        for name, matrix in matrices.items()
+        if matrix is not None and len(matrix) > 1
     }
     return {
         name: matrix
@@ -59,7 +70,9 @@ def same_label(labels: pd.Series) -> pd.DataFrame | None:
     values = labels.to_numpy(dtype=object)
     if (values == "").any() or labels.isna().any():
         return None
-    return pd.DataFrame((values[:, None] == values).astype(float), labels.index, labels.index)
+    return pd.DataFrame(
+        (values[:, None] == values).astype(float), labels.index, labels.index
+    )
 
 
 def nearness(numbers: pd.Series) -> pd.DataFrame | None:
@@ -68,4 +81,8 @@ def nearness(numbers: pd.Series) -> pd.DataFrame | None:
     """
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
     near = 1 / (1 + np.abs(values[:, None] - values))
-    return None if np.isnan(values).any() else pd.DataFrame(near, numbers.index, numbers.index)
+    return (
+        None
+        if np.isnan(values).any()
+        else pd.DataFrame(near, numbers.index, numbers.index)
+    )

@@ -26,10 +26,14 @@ def regress(
     p-values.
     """
     outcome, design = observations(matrix, predictors, entries)
-    return OLS(outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)).fit()
+    return OLS(
+        outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)
+    ).fit()
 
 
-def effects(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def effects(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
     """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval
     and p-values.
 
@@ -54,12 +58,21 @@ def stepwise(
     """
 
     def aic(names: list[str]) -> float:
-        return float(regress(matrix, {name: predictors[name] for name in names}, entries).aic)
+        return float(
+            regress(matrix, {name: predictors[name] for name in names}, entries).aic
+        )
 
     selected, steps = [], [{"step": "none", "aic": aic([])}]
     while True:
-        moves = {f"+ {name}": [*selected, name] for name in predictors if name not in selected}
-        moves |= {f"- {name}": [other for other in selected if other != name] for name in selected}
+        moves = {
+            f"+ {name}": [*selected, name]
+            for name in predictors
+            if name not in selected
+        }
+        moves |= {
+            f"- {name}": [other for other in selected if other != name]
+            for name in selected
+        }
         scored = {move: aic(names) for move, names in moves.items()}
         best = min(scored, key=scored.get, default=None)
         if best is None or scored[best] >= steps[-1]["aic"] - 1e-9:
@@ -78,7 +91,9 @@ def rsa(
     """
     rows = []
     for group in (
-        [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]
+        [predictors]
+        if jointly
+        else [{name: theory} for name, theory in predictors.items()]
     ):
         published = regress(matrix, group, "all")
         columns = {
@@ -122,4 +137,6 @@ def shuffled_control(
                 for name, x in theories.items()
             }
         )
-    return pd.DataFrame({"published": pd.DataFrame(hits).mean(), "corrected": pd.Series(corrected)})
+    return pd.DataFrame(
+        {"published": pd.DataFrame(hits).mean(), "corrected": pd.Series(corrected)}
+    )

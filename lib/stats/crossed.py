@@ -75,11 +75,14 @@ class Measured:
         of them.
         """
         return Measured(
-            self.values - other.values, self.influence.sub(other.influence, fill_value=0.0)
+            self.values - other.values,
+            self.influence.sub(other.influence, fill_value=0.0),
         )
 
 
-def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) -> Crossed:
+def crossed(
+    estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0
+) -> Crossed:
     """Return the mean of a statistic over models with its interval over words and models, t with
     models - 1 degrees.
 
@@ -88,7 +91,11 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     that is missing, or that has no influence.
     """
     values = estimates.astype(float)
-    if len(absent := values.index.difference(influence.columns).union(values[values.isna()].index)):
+    if len(
+        absent := values.index.difference(influence.columns).union(
+            values[values.isna()].index
+        )
+    ):
         raise InputError(
             f"{absent[0]} has no estimate with its influence of words; leave it out of the mean"
         )
@@ -101,11 +108,15 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     # the difference of two-way clustering can fall below either part
     of_words = (moved.mean(axis=1) ** 2).sum()
     of_models = values.var(ddof=1) / models
-    error = np.sqrt(max(_clustered_variance(values.to_numpy() + n * moved), of_words, of_models))
+    error = np.sqrt(
+        max(_clustered_variance(values.to_numpy() + n * moved), of_words, of_models)
+    )
     df = models - 1
     half = stats.t.ppf(0.975, df) * error
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
-    return Crossed(mean, float(error), float(mean - half), float(mean + half), p, n, models)
+    return Crossed(
+        mean, float(error), float(mean - half), float(mean + half), p, n, models
+    )
 
 
 def _clustered_variance(pseudo: np.ndarray) -> float:
@@ -153,12 +164,16 @@ def slope(
     return own @ np.asarray(y, dtype=float) / (own @ own)
 
 
-def _beyond(x: np.ndarray, controls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _beyond(
+    x: np.ndarray, controls: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not
     predict.
     """
     others = (
-        np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
+        np.ones((len(x), 1))
+        if controls is None
+        else np.column_stack([np.ones(len(x)), controls])
     )
     return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
 

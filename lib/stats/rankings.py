@@ -37,7 +37,9 @@ def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
     )
 
 
-def side_by_side(tables: dict[str, pd.DataFrame], prompt: str, n: int = 22) -> pd.DataFrame:
+def side_by_side(
+    tables: dict[str, pd.DataFrame], prompt: str, n: int = 22
+) -> pd.DataFrame:
     """Return the n optimal and n pessimal texts of every model on its own vocabulary, a column per
     model (Table A6).
 
@@ -48,7 +50,11 @@ def side_by_side(tables: dict[str, pd.DataFrame], prompt: str, n: int = 22) -> p
         [["optimal"] * n + ["pessimal"] * n, positions], names=["end", "position"]
     )
     return pd.DataFrame(
-        {name: ends(table, prompt, n)["text"].to_numpy() for name, table in tables.items()}, index
+        {
+            name: ends(table, prompt, n)["text"].to_numpy()
+            for name, table in tables.items()
+        },
+        index,
     )
 
 
@@ -56,7 +62,9 @@ def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
     """Return the same on the texts that all models share (Table A7). `rewards`: texts x models."""
     texts = pd.DataFrame({"token_id": np.arange(len(rewards)), "text": rewards.index})
     return side_by_side(
-        {name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards}, "reward", n
+        {name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards},
+        "reward",
+        n,
     )
 
 
@@ -75,7 +83,9 @@ def overlap_of_lists(listed: pd.DataFrame) -> pd.DataFrame:
     `listed`: places x models, the texts of one end, each once. The place does not matter.
     """
     sets = {name: set(listed[name]) for name in listed}
-    return pd.DataFrame({a: {b: len(sets[a] & sets[b]) / len(listed) for b in sets} for a in sets})
+    return pd.DataFrame(
+        {a: {b: len(sets[a] & sets[b]) / len(listed) for b in sets} for a in sets}
+    )
 
 
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
@@ -97,5 +107,7 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     ranks = {name: stats.rankdata(rewards[name], method="dense") for name in rewards}
     matrix = pd.DataFrame(np.eye(len(ranks)), rewards.columns, rewards.columns)
     for a, b in itertools.combinations(ranks, 2):
-        matrix.loc[a, b] = matrix.loc[b, a] = stats.kendalltau(ranks[a], ranks[b]).statistic
+        matrix.loc[a, b] = matrix.loc[b, a] = stats.kendalltau(
+            ranks[a], ranks[b]
+        ).statistic
     return matrix

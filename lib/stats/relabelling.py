@@ -16,7 +16,9 @@ from .. import InputError
 from . import resampling
 
 EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
-SLACK = 1e-9  # orders that only swap equal models give the observed value up to rounding
+SLACK = (
+    1e-9  # orders that only swap equal models give the observed value up to rounding
+)
 
 
 def p_of(
@@ -42,7 +44,10 @@ def p_of(
 
 
 def size_of_mantel(
-    matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: int = 10_000, seed: int = 0
+    matrix: pd.DataFrame,
+    predictor: pd.DataFrame,
+    permutations: int = 10_000,
+    seed: int = 0,
 ) -> float:
     """Return how often Mantel's test finds p < .05 over all relabellings of the predictor, in [0,
     .05].
@@ -51,7 +56,9 @@ def size_of_mantel(
     Ties make the share less than .05: there are only 210 ways to divide ten models into bases of
     four and six.
     """
-    strengths = _strengths(*_residuals(matrix, {"x": predictor}, "x"), permutations, seed)
+    strengths = _strengths(
+        *_residuals(matrix, {"x": predictor}, "x"), permutations, seed
+    )
     next(strengths)
     every = np.sort(np.concatenate([block.ravel() for block in strengths]))
     reached = len(every) - np.searchsorted(every, every * (1 - SLACK))
@@ -158,7 +165,11 @@ def _residuals(
 
 
 def _strengths(
-    free: np.ndarray, residual: np.ndarray, basis: np.ndarray, permutations: int, seed: int
+    free: np.ndarray,
+    residual: np.ndarray,
+    basis: np.ndarray,
+    permutations: int,
+    seed: int,
 ) -> Iterator[np.ndarray]:
     """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders.
     |t| rises with them.
@@ -169,7 +180,9 @@ def _strengths(
     for sums in _relabelled(residual, (free, *basis.T), permutations, seed):
         # squared length of the permuted residual beyond the others
         left = total - (sums[1:] ** 2).sum(axis=0)
-        yield np.where(left > 1e-12 * total, sums[0] ** 2 / np.maximum(left, 1e-12 * total), 0.0)
+        yield np.where(
+            left > 1e-12 * total, sums[0] ** 2 / np.maximum(left, 1e-12 * total), 0.0
+        )
 
 
 def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -195,15 +208,22 @@ def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarra
     front = np.array(list(itertools.permutations(range(half))), dtype=int)
     back = np.array(list(itertools.permutations(range(n - half))), dtype=int)
     # (b, places x labels)
-    one_hot = (back[:, :, None] == np.arange(n - half)).astype(float).reshape(len(back), -1)
+    one_hot = (
+        (back[:, :, None] == np.arange(n - half)).astype(float).reshape(len(back), -1)
+    )
     for labels in itertools.combinations(range(n), half):
         rest = np.array([label for label in range(n) if label not in labels], dtype=int)
         a, b = np.array(labels, dtype=int)[front], rest[back]
         within_a = products(square, weights[:, :half, :half], a)
         within_b = products(square, weights[:, half:, half:], b)
         # (m, places of the second half, a, labels of the second half)
-        across = np.tensordot(weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1))
-        across = across.transpose(0, 2, 1, 3).reshape(len(weights), len(front), -1) @ one_hot.T
+        across = np.tensordot(
+            weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1)
+        )
+        across = (
+            across.transpose(0, 2, 1, 3).reshape(len(weights), len(front), -1)
+            @ one_hot.T
+        )
         yield within_a[:, :, None] + within_b[:, None, :] + across
 
 
@@ -244,14 +264,14 @@ def observations(
     design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
     whole = np.column_stack([np.ones(len(outcome)), design])
     if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
-        alike = (
-            f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
-        )
+        alike = f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
         raise InputError(f"{alike}; leave a predictor out")
     return outcome, design
 
 
-def can_be_told_apart(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> bool:
+def can_be_told_apart(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
+) -> bool:
     """Return whether this matrix can be regressed on these predictors together."""
     try:
         observations(matrix, predictors, "pairs")

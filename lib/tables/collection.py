@@ -97,7 +97,11 @@ class Collection:
         return (
             ROOT
             / "figures"
-            / (f"published/{self.name.removeprefix('published-')}" if together else self.name)
+            / (
+                f"published/{self.name.removeprefix('published-')}"
+                if together
+                else self.name
+            )
         )
 
     @property
@@ -129,12 +133,20 @@ class Collection:
     def holds_papers_models(self) -> bool:
         """Return whether its models are exactly the ten models of the paper."""
         registry = pd.read_csv(DATA / "reward_models.csv", keep_default_na=False)
-        return set(self.models) == set(registry.loc[registry["group"] == "paper", "nickname"])
+        return set(self.models) == set(
+            registry.loc[registry["group"] == "paper", "nickname"]
+        )
 
 
-EMBEDDED, PUBLISHED, OWN = Collection("embedded"), Collection("published"), Collection("mine")
+EMBEDDED, PUBLISHED, OWN = (
+    Collection("embedded"),
+    Collection("published"),
+    Collection("mine"),
+)
 HUMAN_RATINGS = Collection("human_ratings")  # of V-Smol-135M
-FIRST_RUN = Collection("human_ratings-first-run")  # a sample of it, which a first run takes
+FIRST_RUN = Collection(
+    "human_ratings-first-run"
+)  # a sample of it, which a first run takes
 WORDS, ITEMS, VOCABULARY = (
     Collection(f"published-{texts}") for texts in ("words", "items", "vocabulary")
 )

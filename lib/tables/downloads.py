@@ -29,7 +29,9 @@ class Unreachable(InputError):
 
     def __init__(self, message: str, answered: bool = False):
         super().__init__(message)
-        self.answered = answered  # whether GitHub answered, so that it may have other files
+        self.answered = (
+            answered  # whether GitHub answered, so that it may have other files
+        )
 
 
 def registry() -> pd.DataFrame:
@@ -90,7 +92,9 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
         if not download:
             raise Unreachable(_how_to_get(pin, cached, "GitHub did not answer before"))
         _download(pin, cached)
-    return _verified(cached, pin["git_blob_id"], "delete it and run the same command again")
+    return _verified(
+        cached, pin["git_blob_id"], "delete it and run the same command again"
+    )
 
 
 def address(pin: pd.Series) -> str:
@@ -111,13 +115,20 @@ def _download(pin: pd.Series, cached: Path) -> None:
                 name = f"{pin['path']} of {pin['repository']}"
                 content = b"".join(
                     tqdm(
-                        response.iter_content(1 << 16), name, unit=" pieces of 64 kB", disable=None
+                        response.iter_content(1 << 16),
+                        name,
+                        unit=" pieces of 64 kB",
+                        disable=None,
                     )
                 )
         except requests.RequestException as error:
             answered = isinstance(error, requests.HTTPError)
-            raise Unreachable(_how_to_get(pin, cached, type(error).__name__), answered) from error
-        if git_blob_id(content) != pin["git_blob_id"]:  # so nothing else is ever found in the cache
+            raise Unreachable(
+                _how_to_get(pin, cached, type(error).__name__), answered
+            ) from error
+        if (
+            git_blob_id(content) != pin["git_blob_id"]
+        ):  # so nothing else is ever found in the cache
             raise InputError(
                 f"{address(pin)} sent another file than the pinned one; run the same command again"
             )

@@ -30,7 +30,9 @@ def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
     Numbers have so many significant digits.
     """
     named = any(level is not None for level in frame.index.names)
-    frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))
+    frame = frame.apply(
+        lambda column: column if is_numeric_dtype(column) else column.map(as_text)
+    )
     frame = frame.rename(index=as_text, columns=as_name).rename_axis(index=as_name)
     text = frame.to_csv(
         None, index=named, lineterminator=ROW_END, float_format=f"%.{digits}g"

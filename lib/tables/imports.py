@@ -32,7 +32,9 @@ def csv_table(text: str) -> pd.DataFrame:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
 
     def parsed(trims: bool = False) -> list[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=trims)
+        reader = csv.reader(
+            io.StringIO(text, newline=""), strict=True, skipinitialspace=trims
+        )
         try:
             return [(reader.line_num, cells) for cells in reader if cells]
         except csv.Error as error:
@@ -48,9 +50,13 @@ def csv_table(text: str) -> pd.DataFrame:
                 f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas"
             )
         if [cell.lstrip("\ufeff") for cell in cells] == names:
-            raise ValueError(f"line {line} repeats the names of the columns; take it out")
+            raise ValueError(
+                f"line {line} repeats the names of the columns; take it out"
+            )
     for (line, cells), (_, trimmed) in zip(rows, parsed(trims=True)[1:], strict=False):
-        if [cell.lstrip(" ") for cell in cells] != [cell.lstrip(" ") for cell in trimmed]:
+        if [cell.lstrip(" ") for cell in cells] != [
+            cell.lstrip(" ") for cell in trimmed
+        ]:
             raise ValueError(
                 f"line {line}: a blank before a quote; put the quote next to the comma"
             )
@@ -74,7 +80,9 @@ def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
         ) from error
     names = [name.strip().lower() for name in table]
     if any(names.count(column) != 1 for column in columns):
-        raise InputError(f"{file} has no columns {wanted}, once each; head it with: {wanted}")
+        raise InputError(
+            f"{file} has no columns {wanted}, once each; head it with: {wanted}"
+        )
     if table.empty:
         raise InputError(f"{file} has a head and no rows; add some")
     return table.set_axis(names, axis=1)[list(columns)]

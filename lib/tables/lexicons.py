@@ -16,7 +16,10 @@ from .. import InputError
 from . import downloads, scores
 
 TIDYTEXT = "juliasilge/tidytext", "data-raw/sentiments.csv"
-BNC = "brchristian/reward_model_optimal_pessimal_tokens", "data/corpora/1_1_all_alpha.txt"
+BNC = (
+    "brchristian/reward_model_optimal_pessimal_tokens",
+    "data/corpora/1_1_all_alpha.txt",
+)
 RATERS = [f"rater_{i}" for i in range(1, 11)]
 HOW = ("published", "corrected")
 PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(['’-][^\W\d_]+)*")
@@ -57,9 +60,15 @@ def _afinn() -> Lexicon:
     """Return AFINN-111 (Nielsen 2011) from the afinn package: 2,477 words and phrases, integers
     from -5 to 5.
     """
-    text = resources.files("afinn").joinpath("data", "AFINN-111.txt").read_text(encoding="utf-8")
+    text = (
+        resources.files("afinn")
+        .joinpath("data", "AFINN-111.txt")
+        .read_text(encoding="utf-8")
+    )
     rows = [line.rsplit("\t", 1) for line in text.splitlines()]
-    words = pd.DataFrame(rows, columns=["word", "sentiment"]).astype({"sentiment": float})
+    words = pd.DataFrame(rows, columns=["word", "sentiment"]).astype(
+        {"sentiment": float}
+    )
     return Lexicon("AFINN", "sentiment", words, words)
 
 
@@ -70,7 +79,10 @@ def _bing() -> Lexicon:
     rows = pd.read_csv(downloads.fetch(*TIDYTEXT), dtype=str, keep_default_na=False)
     rows["sentiment"] = rows["sentiment"].map({"positive": 1.0, "negative": -1.0})
     return Lexicon(
-        "Bing", "sentiment", rows.drop_duplicates("word", keep=False, ignore_index=True), rows
+        "Bing",
+        "sentiment",
+        rows.drop_duplicates("word", keep=False, ignore_index=True),
+        rows,
     )
 
 
@@ -100,7 +112,9 @@ def vader_ratings() -> pd.DataFrame:
     as in VADER itself.
     """
     text = (
-        resources.files("vaderSentiment").joinpath("vader_lexicon.txt").read_text(encoding="utf-8")
+        resources.files("vaderSentiment")
+        .joinpath("vader_lexicon.txt")
+        .read_text(encoding="utf-8")
     )
     entries = [line.split("\t") for line in text.split("\n") if line]
     ratings = pd.DataFrame([json.loads(entry[3]) for entry in entries], columns=RATERS)
@@ -121,14 +135,23 @@ def _bnc() -> Lexicon:
       `@` rows.
     """
     forms, headwords = [], []
-    for line in downloads.fetch(*BNC).read_text(encoding="latin-1").rstrip("\n").split("\n")[1:]:
+    for line in (
+        downloads.fetch(*BNC).read_text(encoding="latin-1").rstrip("\n").split("\n")[1:]
+    ):
         cells = line.split("\t")
         if len(cells) == 4:  # a cross-reference, without a frequency
             continue
-        word, _, form, frequency, _, _ = cells[-6:]  # a few rows lack the leading tab of the others
+        word, _, form, frequency, _, _ = cells[
+            -6:
+        ]  # a few rows lack the leading tab of the others
         if word != "@" and frequency.isdigit():
             headwords.append([word, float(frequency)])
-        bare = re.sub(r"\(.*\)", "", word if form == ":" else form).replace("*", "").strip().lower()
+        bare = (
+            re.sub(r"\(.*\)", "", word if form == ":" else form)
+            .replace("*", "")
+            .strip()
+            .lower()
+        )
         # `A / a` is one form, `and/or` another
         spellings = {spelling.strip(" '") for spelling in bare.split("/")}
         plain = spellings.pop() if "/" in bare and len(spellings) == 1 else bare
@@ -143,7 +166,9 @@ def _bnc() -> Lexicon:
         .reset_index()
     )
     corrected = summed[summed["frequency"] > 0].reset_index(drop=True)
-    return Lexicon("BNC", "frequency", corrected, pd.DataFrame(headwords, columns=columns))
+    return Lexicon(
+        "BNC", "frequency", corrected, pd.DataFrame(headwords, columns=columns)
+    )
 
 
 @functools.cache
@@ -174,7 +199,11 @@ LOADERS: dict[str, Callable[[], Lexicon]] = {
 
 
 def join(
-    table: pd.DataFrame, lexicon: Lexicon, how: str = "published", *, control: Lexicon | None = None
+    table: pd.DataFrame,
+    lexicon: Lexicon,
+    how: str = "published",
+    *,
+    control: Lexicon | None = None,
 ) -> pd.DataFrame:
     """Return the rows of a score table that are words of the lexicon: word, sentiment or frequency,
     then the prompts.
@@ -192,17 +221,23 @@ def join(
     words = words.assign(word=words["text"].str.lower())
     if how == "corrected":
         words["respelled"] = words["word"] != words["text"]
-        words = words.sort_values(["respelled", "token_id"], kind="stable").drop_duplicates("word")
+        words = words.sort_values(
+            ["respelled", "token_id"], kind="stable"
+        ).drop_duplicates("word")
         words = words[words["word"] != ""].sort_values("token_id", ignore_index=True)
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)
         if len(rows) > len(words):  # else it takes longer than the join
             rows = rows[rows["word"].isin(words["word"])]
-        words = words.merge(rows, on="word", validate="1:1" if how == "corrected" else "m:m")
+        words = words.merge(
+            rows, on="word", validate="1:1" if how == "corrected" else "m:m"
+        )
     if words.empty:
         raise InputError(
             f"no word of {lexicon.name} is among these {len(table)} tokens; choose another "
             "collection"
         )
-    return words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]
+    return words[
+        ["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]
+    ]

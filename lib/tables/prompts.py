@@ -26,14 +26,25 @@ ADJECTIVES = {
     "bad": "most bad",
     "terrible": "most terrible",
 }
-POLARITIES = {"best": 1, "greatest": 1, "good": 1, "worst": -1, "bad": -1, "terrible": -1}
+POLARITIES = {
+    "best": 1,
+    "greatest": 1,
+    "good": 1,
+    "worst": -1,
+    "bad": -1,
+    "terrible": -1,
+}
 SUPERLATIVES = {"ever": "ever", "world": "in the world", "time": "of all time"}
 STYLES = {
     "one": "What, in one word, is the {}?",
     "single": "What, in a single word, is the {}?",
     "please": "What is the {}? Please answer in one word only.",
 }
-PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_ever_one": "worst"}
+PAPERS_OWN = {
+    "greatest_ever_one": "greatest",
+    "best_ever_one": "best",
+    "worst_ever_one": "worst",
+}
 
 
 def read_prompts(chosen: str | None) -> dict[str, str]:
@@ -52,7 +63,8 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     for name in wanted:
         if io.checked(name, "a prompt") not in ours:
             near = "".join(
-                f" (did you mean '{near}'?)" for near in get_close_matches(name, ours, n=1)
+                f" (did you mean '{near}'?)"
+                for near in get_close_matches(name, ours, n=1)
             )
             raise InputError(
                 f"unknown prompt '{name}'{near}; name one of data/prompts.csv, or a csv with "
@@ -89,12 +101,19 @@ def grid() -> pd.DataFrame:
     the order of these.
     """
     rows = []
-    for adjective, superlative, style in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES):
+    for adjective, superlative, style in itertools.product(
+        ADJECTIVES, SUPERLATIVES, STYLES
+    ):
         name = f"{adjective}_{superlative}_{style}"
-        text = STYLES[style].format(f"{ADJECTIVES[adjective]} thing {SUPERLATIVES[superlative]}")
-        rows.append([PAPERS_OWN.get(name, name), adjective, superlative, style, name, text])
+        text = STYLES[style].format(
+            f"{ADJECTIVES[adjective]} thing {SUPERLATIVES[superlative]}"
+        )
+        rows.append(
+            [PAPERS_OWN.get(name, name), adjective, superlative, style, name, text]
+        )
     return pd.DataFrame(
-        rows, columns=["prompt", "adjective", "superlative", "style", "published", "text"]
+        rows,
+        columns=["prompt", "adjective", "superlative", "style", "published", "text"],
     )
 
 

@@ -26,7 +26,9 @@ LOADERS = ("torch", "transformers")
 
 @cache
 def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(DATA / f"{name}.csv", keep_default_na=False, index_col="nickname")
+    return pd.read_csv(
+        DATA / f"{name}.csv", keep_default_na=False, index_col="nickname"
+    )
 
 
 def can_load_models() -> bool:
@@ -74,7 +76,8 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
         given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
     near = "".join(
-        f" (did you mean '{near}'?)" for near in get_close_matches(name, models["nickname"], n=1)
+        f" (did you mean '{near}'?)"
+        for near in get_close_matches(name, models["nickname"], n=1)
     )
     raise InputError(
         f"unknown {kind} '{name}'{near}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a "
@@ -99,7 +102,11 @@ def reward_model_rows(nicknames: Iterable[str]) -> pd.DataFrame:
     """
     rows = _read("reward_models").reindex(list(nicknames))
     return rows.fillna(
-        {column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])}
+        {
+            column: ""
+            for column in rows.columns
+            if not pd.api.types.is_numeric_dtype(rows[column])
+        }
     )
 
 
@@ -111,19 +118,27 @@ def ships(nickname: str, load: str) -> bool:
     places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
     if nickname not in places.index:
         return False
-    return load == nickname or Path(load).resolve() == (ROOT / places[nickname]).resolve()
+    return (
+        load == nickname or Path(load).resolve() == (ROOT / places[nickname]).resolve()
+    )
 
 
 def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
     """Raise InputError if one of these models, nickname -> what to load, does not belong into
     the collection.
     """
-    foreign = [nickname for nickname, load in models.items() if not ships(nickname, load)]
+    foreign = [
+        nickname for nickname, load in models.items() if not ships(nickname, load)
+    ]
     held = "the scores that the authors published" if collection.is_published else ""
     if collection.is_embedded and foreign:
-        held = f"models with planted values, and {foreign[0]} is none of those that ship"
+        held = (
+            f"models with planted values, and {foreign[0]} is none of those that ship"
+        )
     if held:
-        raise InputError(f"'{collection}' holds {held}; choose another: --collection {OWN}")
+        raise InputError(
+            f"'{collection}' holds {held}; choose another: --collection {OWN}"
+        )
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:
@@ -145,7 +160,9 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
         local = name not in groups.index and Path(name).is_dir()
         load = str(Path(name).resolve()) if local else name
         if models.setdefault(nickname, load) != load:
-            raise InputError(f"two models are called {nickname}; score them into two collections")
+            raise InputError(
+                f"two models are called {nickname}; score them into two collections"
+            )
     return models
 
 
@@ -154,7 +171,11 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
     refuse_foreign.
     """
     if not collection:
-        return EMBEDDED if all(ships(nickname, load) for nickname, load in models.items()) else OWN
+        return (
+            EMBEDDED
+            if all(ships(nickname, load) for nickname, load in models.items())
+            else OWN
+        )
     refuse_foreign(Collection(collection), models)
     return Collection(collection)
 
@@ -177,4 +198,7 @@ def base_of(reward_model: str) -> str:
     is known.
     """
     made_from = _read("language_models")["reward_models"]
-    return next((base for base, models in made_from.items() if reward_model in models.split()), "")
+    return next(
+        (base for base, models in made_from.items() if reward_model in models.split()),
+        "",
+    )

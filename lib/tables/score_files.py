@@ -31,7 +31,14 @@ ITEM_PROMPTS = {
     "GW": "What, in one word, is the greatest thing ever?",
 }
 ELO_COLUMNS = ["elo_rank", "elo_score", "name", "elo_matches"]
-VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "best", "worst"]
+VOCABULARY_COLUMNS = [
+    "token_id",
+    "token_name",
+    "token_decoded",
+    "greatest",
+    "best",
+    "worst",
+]
 
 
 def import_words(missing: Missing) -> dict[str, Path]:
@@ -60,7 +67,9 @@ def import_words(missing: Missing) -> dict[str, Path]:
             "word", ignore_index=True
         )
         rows = rows[["word", *prompts]].rename(columns={"word": "text"})
-        written[name] = _write(WORDS, name, rows, FOLLOW_UP, sources[name], prompts=prompts)
+        written[name] = _write(
+            WORDS, name, rows, FOLLOW_UP, sources[name], prompts=prompts
+        )
     return written
 
 
@@ -80,7 +89,9 @@ def import_items() -> dict[str, Path]:
     tables = {prompt: read_items(prompt).set_index("name") for prompt in ITEM_PROMPTS}
     paths, written = [item_file(prompt) for prompt in ITEM_PROMPTS], {}
     for name, hub_id in papers_models().items():
-        rewards = pd.concat({prompt: table[hub_id] for prompt, table in tables.items()}, axis=1)
+        rewards = pd.concat(
+            {prompt: table[hub_id] for prompt, table in tables.items()}, axis=1
+        )
         rows = rewards.rename_axis("text").reset_index()
         written[name] = _write(ITEMS, name, rows, PAPER, paths, prompts=ITEM_PROMPTS)
     return written
@@ -93,7 +104,12 @@ def human_ratings() -> pd.DataFrame:
     Higher elo means more preferred. `rank` also orders items of equal elo, so prefer ranks of elo
     that ties share.
     """
-    columns = {"name": "item", "elo_score": "elo", "elo_matches": "matches", "elo_rank": "rank"}
+    columns = {
+        "name": "item",
+        "elo_score": "elo",
+        "elo_matches": "matches",
+        "elo_rank": "rank",
+    }
     ratings = read_items("GE")[list(columns)].rename(columns=columns)
     return ratings.astype({"elo": int, "matches": int, "rank": int})
 
@@ -115,12 +131,18 @@ def import_vocabulary(missing: Missing) -> dict[str, Path]:
     """Write the score tables of `published-vocabulary`: every token x 3 prompts (see
     import_words).
     """
-    sources = {name: [vocabulary_file(hub_id)] for name, hub_id in papers_models().items()}
-    prompts = grid().set_index("prompt")["text"].loc[list(PAPERS_OWN.values())].to_dict()
+    sources = {
+        name: [vocabulary_file(hub_id)] for name, hub_id in papers_models().items()
+    }
+    prompts = (
+        grid().set_index("prompt")["text"].loc[list(PAPERS_OWN.values())].to_dict()
+    )
     written = {}
     for name, [file] in _fetch_all(PAPER, sources, missing).items():
         rows = read_vocabulary(file)
-        written[name] = _write(VOCABULARY, name, rows, PAPER, sources[name], prompts=prompts)
+        written[name] = _write(
+            VOCABULARY, name, rows, PAPER, sources[name], prompts=prompts
+        )
     return written
 
 
@@ -130,7 +152,9 @@ def vocabulary_file(hub_id: str) -> str:
     """
     wanted = f"data/reward_model_scores/{hub_id.replace('/', '--')}.csv"
     paths = downloads.registry()["path"]
-    return next((path for path in paths if path.casefold() == wanted.casefold()), wanted)
+    return next(
+        (path for path in paths if path.casefold() == wanted.casefold()), wanted
+    )
 
 
 def read_vocabulary(path: Path) -> pd.DataFrame:
@@ -139,7 +163,9 @@ def read_vocabulary(path: Path) -> pd.DataFrame:
     """
     table = _read(path, VOCABULARY_COLUMNS, texts=["token_name", "token_decoded"])
     types = {"token_id": np.int32} | dict.fromkeys(VOCABULARY_COLUMNS[3:], np.float32)
-    return table.astype(types).rename(columns={"token_name": "token", "token_decoded": "text"})
+    return table.astype(types).rename(
+        columns={"token_name": "token", "token_decoded": "text"}
+    )
 
 
 def papers_models() -> dict[str, str]:
@@ -161,7 +187,8 @@ def _fetch_all(
         has_answered = all(error.answered for error in missing.values())
         try:
             files[name] = [
-                downloads.fetch(repository, path, download=has_answered) for path in paths
+                downloads.fetch(repository, path, download=has_answered)
+                for path in paths
             ]
         except downloads.Unreachable as error:
             missing[name] = error
@@ -177,10 +204,13 @@ def _read(path: Path, columns: list[str], texts: Names[str]) -> pd.DataFrame:
     content = path.read_bytes().decode("utf-8-sig")
     # A carriage return may be a token by itself, written without quotes; csv would end the row
     # there.
-    stand_in = next(char for char in map(chr, range(0xE000, 0xF900)) if char not in content)
+    stand_in = next(
+        char for char in map(chr, range(0xE000, 0xF900)) if char not in content
+    )
     lines = io.StringIO(re.sub(r"\r(?!\n)", stand_in, content), newline="\n")
     header, *rows = (
-        [cell.replace(stand_in, "\r") for cell in row] for row in csv.reader(lines, strict=True)
+        [cell.replace(stand_in, "\r") for cell in row]
+        for row in csv.reader(lines, strict=True)
     )
     if header != columns or any(len(row) != len(columns) for row in rows):
         raise InputError(
@@ -188,7 +218,11 @@ def _read(path: Path, columns: list[str], texts: Names[str]) -> pd.DataFrame:
         )
     table = pd.DataFrame(rows, columns=columns, dtype="str")
     return table.assign(
-        **{column: table[column].map(float) for column in columns if column not in texts}
+        **{
+            column: table[column].map(float)
+            for column in columns
+            if column not in texts
+        }
     )
 
 
@@ -222,13 +256,19 @@ def _write(
 def _score_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the score table of rows as `_write` takes them."""
     rewards = rows.drop(columns=["token_id", "token", "text"], errors="ignore")
-    table = pd.DataFrame({"token_id": rows.get("token_id", pd.Series(range(len(rows))))})
+    table = pd.DataFrame(
+        {"token_id": rows.get("token_id", pd.Series(range(len(rows))))}
+    )
     table = table.astype(np.int32)
     table["token"] = rows.get("token", rows["text"]).array
     table["text"] = rows["text"].array
     table["reply_ids"] = [np.array([], dtype=np.int32)] * len(rows)
     # Groups are equal trimmed texts with equal rewards: tokens of one input may have been scored
     # twice, differently.
-    inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(rewards)
+    inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(
+        rewards
+    )
     groups = inputs.groupby(list(inputs), sort=False, dropna=False).ngroup()
-    return table.assign(input_group=groups.astype(np.int32)).join(rewards.astype(np.float32))
+    return table.assign(input_group=groups.astype(np.int32)).join(
+        rewards.astype(np.float32)
+    )

@@ -32,7 +32,15 @@ LOGPROBS = "-logprobs"  # ends the names of collections that notebook 09 makes
 # Settings in which tables that are read together must agree, and those in which tables of one model
 # must agree too.
 OF_ALL = ("reply_mode", "bos", "closing")
-OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_template", "date")
+OF_ONE_MODEL = (
+    "revision",
+    "head",
+    "dtype",
+    "attention",
+    "read_at",
+    "chat_template",
+    "date",
+)
 # Settings that tell one model from another.
 OF_WEIGHTS = ("revision", "head", "read_at")
 METADATA_KEY = b"reward_model_values"
@@ -60,9 +68,13 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """
     path = Path(path)
     if problem := _problem(table):
-        raise InputError(f"{path} is not a score table: {problem}; build it with lib.scoring")
+        raise InputError(
+            f"{path} is not a score table: {problem}; build it with lib.scoring"
+        )
     fields = COLUMNS | dict.fromkeys(prompt_names(table), pa.float32())
-    schema = pa.schema([pa.field(name, type_, nullable=False) for name, type_ in fields.items()])
+    schema = pa.schema(
+        [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
+    )
     try:
         arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
     # a column that is missing, or holds something else
@@ -118,7 +130,9 @@ def read(path: Path) -> pd.DataFrame:
     path = Path(path)
     scoring = _how_to_make(path)
     if not path.is_file():
-        raise InputError(f"no scores for '{path.stem}' in {path.parent}; run: {scoring}")
+        raise InputError(
+            f"no scores for '{path.stem}' in {path.parent}; run: {scoring}"
+        )
     again = f"delete it and score again: {scoring}"
     try:
         arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
@@ -126,8 +140,12 @@ def read(path: Path) -> pd.DataFrame:
         metadata = None if described is None else json.loads(described)
         table = arrow.replace_schema_metadata(None).to_pandas()
     except PermissionError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from error
-    except Exception as error:  # damaged bytes fail in many ways, and each of them means the same
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}); make it readable"
+        ) from error
+    except (
+        Exception
+    ) as error:  # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
     if metadata is None:
         raise InputError(
@@ -148,7 +166,9 @@ def _how_to_make(path: Path) -> str:
 
 def _what_to_load(nickname: str, model: str = "") -> str:
     """Return the value of MODEL= for a table of that nickname, whose metadata names this model."""
-    registered = pd.read_csv(DATA / "reward_models.csv", usecols=["nickname"])["nickname"]
+    registered = pd.read_csv(DATA / "reward_models.csv", usecols=["nickname"])[
+        "nickname"
+    ]
     if nickname in registered.values:
         return nickname
     # the nickname alone would not be found
@@ -163,11 +183,14 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     """
     if not collection.models:
         raise InputError(_without_scores(collection))
-    tables = {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
+    tables = {
+        nickname: read(path_of(collection, nickname)) for nickname in collection.models
+    }
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
     _refuse_copies(settings, collection.scores)
     refuse_differing(
-        settings, f"delete one of them in {collection.scores} and score it again as the other was"
+        settings,
+        f"delete one of them in {collection.scores} and score it again as the other was",
     )
     return tables
 
@@ -179,7 +202,10 @@ def _refuse_copies(settings: dict[str, dict], folder: Path) -> None:
             raise InputError(
                 f"{one} and {other} in {folder} are one table, counted twice; delete a copy"
             )
-        weights = [tuple(settings[name].get(key) for key in OF_WEIGHTS) for name in (one, other)]
+        weights = [
+            tuple(settings[name].get(key) for key in OF_WEIGHTS)
+            for name in (one, other)
+        ]
         if weights[0] == weights[1] and weights[0][0]:
             raise InputError(
                 f"{one} and {other} in {folder} are the same model ({weights[0][0]}), counted "
@@ -229,7 +255,9 @@ def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
         }
         values |= {("", key): metadata[key] for key in OF_ALL if key in metadata}
         if model := metadata.get("model"):
-            values |= {(model, key): metadata[key] for key in OF_ONE_MODEL if key in metadata}
+            values |= {
+                (model, key): metadata[key] for key in OF_ONE_MODEL if key in metadata
+            }
         for what, value in values.items():
             first, expected = seen.setdefault(what, (name, value))
             if value != expected:
@@ -248,11 +276,19 @@ def unique_inputs(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per distinct model input, in order of token_id; the lowest token_id stands
     for its input_group.
     """
-    return table.sort_values("token_id").drop_duplicates("input_group").reset_index(drop=True)
+    return (
+        table.sort_values("token_id")
+        .drop_duplicates("input_group")
+        .reset_index(drop=True)
+    )
 
 
 def shared_vocabulary(
-    tables: dict[str, pd.DataFrame], prompt: str, *, trim: bool = True, duplicates: str = "drop"
+    tables: dict[str, pd.DataFrame],
+    prompt: str,
+    *,
+    trim: bool = True,
+    duplicates: str = "drop",
 ) -> pd.DataFrame:
     """Return rewards of the texts that all models can reply, for one prompt: texts x models,
     float32.
@@ -267,9 +303,12 @@ def shared_vocabulary(
       authors did
     """
     settings = {name: table.attrs.get("metadata", {}) for name, table in tables.items()}
-    refuse_differing(settings, "join tables that were scored alike, or score one of them again")
+    refuse_differing(
+        settings, "join tables that were scored alike, or score one of them again"
+    )
     columns = {
-        name: _by_text(name, table, prompt, trim, duplicates) for name, table in tables.items()
+        name: _by_text(name, table, prompt, trim, duplicates)
+        for name, table in tables.items()
     }
     joined = pd.concat(columns, axis=1, join="inner", sort=False)
     if joined.empty:
@@ -279,7 +318,9 @@ def shared_vocabulary(
     return joined.rename_axis("text")
 
 
-def _by_text(name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates: str) -> pd.Series:
+def _by_text(
+    name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates: str
+) -> pd.Series:
     if prompt not in prompt_names(table):
         model = str(table.attrs.get("metadata", {}).get("model", ""))
         raise InputError(
@@ -316,7 +357,8 @@ def read_as(table: pd.DataFrame) -> pd.Series:
     """Return what the model read for each token of a score table, one of READ_AS."""
     length = table["reply_ids"].map(len)
     itself = (length == 1) & (
-        table["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == table["token_id"]
+        table["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1)
+        == table["token_id"]
     )
     kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
     return kinds.mask(itself, "itself").astype("str")
@@ -345,5 +387,6 @@ def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
     """
     ids = tokens["token_id"].to_numpy()
     return tokens.assign(
-        reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32)
+        reply_ids=[np.array([i], dtype=np.int32) for i in ids],
+        input_group=ids.astype(np.int32),
     )

@@ -22,7 +22,9 @@ def made_up(items=60, models=4, seed=0, noise=1.0):
     random = np.random.default_rng(seed)
     names = [f"i{n}" for n in range(items)]
     people = pd.Series(random.normal(size=items).round(1), index=names)
-    rewards = {f"m{m}": people + noise * random.normal(size=items) for m in range(models)}
+    rewards = {
+        f"m{m}": people + noise * random.normal(size=items) for m in range(models)
+    }
     return people, pd.DataFrame(rewards)
 
 
@@ -45,7 +47,9 @@ def test_join_refuses_what_it_cannot_join():
     with pytest.raises(InputError, match="the rewards hold 'a' twice"):
         human.join(rewards.set_axis(["a", "a"]), people_of(1, 2))
     with pytest.raises(InputError, match="item 'b' has no rating"):
-        human.join(rewards, pd.DataFrame({"one": [1, 2], "two": [3, np.nan]}, index=["a", "b"]))
+        human.join(
+            rewards, pd.DataFrame({"one": [1, 2], "two": [3, np.nan]}, index=["a", "b"])
+        )
 
 
 def test_a_tau_pairs_items_by_their_names():
@@ -62,8 +66,12 @@ def test_the_three_aggregates():
         {"M": [1, 2, 3, 4], "N": [4, 3, 2, 1], "O": [1, 3, 2, 4]}, index=people.index
     )
     # ranks of a: people 1, models 4, 1, 4; of b: people 2, models 3, 2, 2
-    assert human.models_rank(people, rewards, "median with people")[["a", "b"]].tolist() == [2.5, 2]
-    assert human.models_rank(people, rewards, "median of models")[["a", "b"]].tolist() == [4, 2]
+    assert human.models_rank(people, rewards, "median with people")[
+        ["a", "b"]
+    ].tolist() == [2.5, 2]
+    assert human.models_rank(people, rewards, "median of models")[
+        ["a", "b"]
+    ].tolist() == [4, 2]
     assert human.models_rank(people, rewards, "mean of models")[
         ["a", "b"]
     ].tolist() == pytest.approx([3, 7 / 3])
@@ -78,7 +86,9 @@ def test_discrepancies_by_hand():
     assert found.index[0] == "a"
     # In people's order the models' ranks are 4, 1, 2, 3. 4 to 1 falls, so both get 2.5; 2 is below
     # that: all get 7/3.
-    assert found["expected"].sort_index().tolist() == pytest.approx([7 / 3, 7 / 3, 7 / 3, 3])
+    assert found["expected"].sort_index().tolist() == pytest.approx(
+        [7 / 3, 7 / 3, 7 / 3, 3]
+    )
     assert found["surprise"].to_dict() == pytest.approx(
         {"a": 5 / 3, "b": -4 / 3, "c": -1 / 3, "d": 0}
     )
@@ -108,9 +118,13 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     # a profanity, not printed here
     word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]
     hidden = f"▒▒▒⟨{len(word)}⟩"
-    people, rewards = (one.rename({"i0": "$x$ a", "i1": word}) for one in (people, rewards))
+    people, rewards = (
+        one.rename({"i0": "$x$ a", "i1": word}) for one in (people, rewards)
+    )
     people["$x$ a"], people[word] = 9, 8
-    found = human.discrepancies(people, rewards.assign(m0=-people, m1=-people, m2=-people))
+    found = human.discrepancies(
+        people, rewards.assign(m0=-people, m1=-people, m2=-people)
+    )
     shown = texts_in(alignment_charts.draw_discrepancies(found, title="Title", n=3))
     assert r"\$x\$ a" in shown and hidden in shown and word not in shown
     assert word in texts_in(
@@ -118,18 +132,23 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     )
     ranked = human.ranks(rewards).assign(people=human.ranks(people))
     shown = texts_in(
-        alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title")
+        alignment_charts.draw_trajectories(
+            ranked, {"first": ["$x$ a", word]}, title="Title"
+        )
     )
     assert shown.count(r"\$x\$ a") == 2 and shown.count(hidden) == 2  # at both ends
 
 
 def test_bars_show_the_two_ends_with_a_gap_between_them_and_hide_what_offends():
     word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]
-    ordered = pd.Series([900.0, 500, 1, 0, -1, -400], ["$x$ a", word, "b", "c", "d", "e"])
+    ordered = pd.Series(
+        [900.0, 500, 1, 0, -1, -400], ["$x$ a", word, "b", "c", "d", "e"]
+    )
     figure = alignment_charts.draw_bars({"GE": ordered}, title="Title", n=2)
     [axes] = figure.axes
     heights = [
-        (patch.get_y() + patch.get_height() / 2, patch.get_width()) for patch in axes.patches
+        (patch.get_y() + patch.get_height() / 2, patch.get_width())
+        for patch in axes.patches
     ]
     assert heights == [(0, 900), (1, 500), (3, -1), (4, -400)]  # no bar at 2
     shown = texts_in(figure)

@@ -17,8 +17,13 @@ def made_up(items=40, models=4, seed=0):
     """People and models with ties, and models that share more than what they share with people."""
     random = np.random.default_rng(seed)
     shared, people = random.normal(size=(2, items))
-    table = {f"m{m}": (people + shared + random.normal(size=items)).round(1) for m in range(models)}
-    return pd.DataFrame(table | {PEOPLE: people.round(1)}, [f"i{n}" for n in range(items)])
+    table = {
+        f"m{m}": (people + shared + random.normal(size=items)).round(1)
+        for m in range(models)
+    }
+    return pd.DataFrame(
+        table | {PEOPLE: people.round(1)}, [f"i{n}" for n in range(items)]
+    )
 
 
 def test_taus_are_scipys_ties_included():
@@ -46,7 +51,9 @@ def test_an_influence_is_what_leaving_the_item_out_changes():
 def test_by_hand():
     table = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 4, 3]})
     agreed = agreement(table)
-    assert agreed.taus.loc["a", "b"] == pytest.approx(4 / 6)  # five pairs agree, one does not
+    assert agreed.taus.loc["a", "b"] == pytest.approx(
+        4 / 6
+    )  # five pairs agree, one does not
     # The own pairs of the first two items all agree (mean 1), of the last two two of three (1/3): 2
     # (c - 2/3) / (4 - 2)
     assert agreed.with_others("a", ["b"]).influence["b"].tolist() == pytest.approx(
@@ -62,11 +69,14 @@ def test_pseudo_values_are_the_jackknife_over_models():
     agreed, models = agreement(made_up(models=5)), [f"m{m}" for m in range(5)]
 
     def mean(some):
-        return agreed.taus.loc[some, some].to_numpy()[np.triu_indices(len(some), 1)].mean()
+        return (
+            agreed.taus.loc[some, some].to_numpy()[np.triu_indices(len(some), 1)].mean()
+        )
 
     found = concordance.pseudo_values(agreed, models).values
     by_hand = [
-        5 * mean(models) - 4 * mean([other for other in models if other != one]) for one in models
+        5 * mean(models) - 4 * mean([other for other in models if other != one])
+        for one in models
     ]
     assert found.tolist() == pytest.approx(by_hand)
     assert found.mean() == pytest.approx(mean(models))
@@ -75,9 +85,9 @@ def test_pseudo_values_are_the_jackknife_over_models():
 def test_two_models_have_a_mean_and_no_interval():
     agreed = agreement(made_up(models=2).rename(columns=partial(column, "GE")))
     means = concordance.between_models(agreed, ["m0", "m1"], ["GE"]).loc["GE"]
-    assert means["pairs"] == pytest.approx(agreed.taus.loc["GE: m0", "GE: m1"]) and np.isnan(
-        means["ci_low"]
-    )
+    assert means["pairs"] == pytest.approx(
+        agreed.taus.loc["GE: m0", "GE: m1"]
+    ) and np.isnan(means["ci_low"])
 
 
 def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
@@ -93,7 +103,9 @@ def test_a_prompt_that_changes_nothing_lies_beyond_models_and_another_question_b
     table = made_up(items=300, models=6, seed=3)
     people, rewards = table[PEOPLE], table.drop(columns=PEOPLE)
     other = pd.DataFrame(
-        np.random.default_rng(4).normal(size=rewards.shape), rewards.index, rewards.columns
+        np.random.default_rng(4).normal(size=rewards.shape),
+        rewards.index,
+        rewards.columns,
     )
     models = list(rewards)
     same = agreement(concordance.together(people, {"A": rewards, "B": rewards}))
@@ -125,7 +137,11 @@ def test_intervals_hold_the_truth_for_new_items_and_new_models(mean):
     def study(models, items):
         people, shared = random.normal(size=(2, items))
         knows = random.uniform(0.2, 1.8, size=models)
-        values = knows * people[:, None] + shared[:, None] + random.normal(size=(items, models))
+        values = (
+            knows * people[:, None]
+            + shared[:, None]
+            + random.normal(size=(items, models))
+        )
         return agreement(
             pd.DataFrame(values, columns=[f"m{m}" for m in range(models)]).assign(
                 **{PEOPLE: people}

@@ -21,12 +21,23 @@ def people_of(*ratings, items="abcdefghij"):
 
 def test_identity_terms_are_a_list_with_a_source():
     terms = kinds.identity_terms()
-    assert terms["term"].nunique() >= 25 and set(terms["form"]) == {"people", "state", "faith"}
+    assert terms["term"].nunique() >= 25 and set(terms["form"]) == {
+        "people",
+        "state",
+        "faith",
+    }
     assert terms["title"].is_unique
     # ToxiGen has thirteen groups; most terms are of none
     assert terms["minority"].nunique() == 13 + 1
     # immigrants: no term
-    six = {"women", "trans people", "gay people", "black people", "disabled people", "Muslims"}
+    six = {
+        "women",
+        "trans people",
+        "gay people",
+        "black people",
+        "disabled people",
+        "Muslims",
+    }
     assert set(terms["protected"]) == six | {""}
     # the narrower list is part of the wider one
     assert (terms.loc[terms["protected"] != "", "minority"] != "").all()
@@ -38,7 +49,16 @@ def test_identity_terms_are_a_list_with_a_source():
 def test_words_and_titles_have_kinds_of_their_own():
     words = pd.Series({"muslim": "identity", "tree": "nature"})
     items = pd.Index(
-        ["Muslim", "Tree", "Black people", "Judaism", "Homosexuality", "Sex", "Essex", "Computer"]
+        [
+            "Muslim",
+            "Tree",
+            "Black people",
+            "Judaism",
+            "Homosexuality",
+            "Sex",
+            "Essex",
+            "Computer",
+        ]
     )
     assert kinds.kinds_of(items, words).tolist() == ["identity", "nature", *[NONE] * 6]
     titles = kinds.kinds_of(items, words, titles=True)
@@ -59,7 +79,9 @@ def test_words_and_titles_have_kinds_of_their_own():
 
 def test_an_item_is_compared_with_those_that_people_rank_next_to_it():
     people = people_of(9, 8, 7, 6, 5, 4)
-    rewards = pd.DataFrame({"M": [1, 6, 0, 5, 9, 0], "N": [1, 1, 1, 1, 1, 1]}, people.index)
+    rewards = pd.DataFrame(
+        {"M": [1, 6, 0, 5, 9, 0], "N": [1, 1, 1, 1, 1, 1]}, people.index
+    )
 
     def shares(item, neighbours):
         return (
@@ -68,7 +90,10 @@ def test_an_item_is_compared_with_those_that_people_rank_next_to_it():
             .tolist()
         )
 
-    assert shares("c", 2) == [1, 0.5]  # b and d, both of which M ranks above c; N ties with both
+    assert shares("c", 2) == [
+        1,
+        0.5,
+    ]  # b and d, both of which M ranks above c; N ties with both
     assert shares("c", 4)[0] == 1  # a, b, d, e
     # a and e are as near: of three neighbours the third is one of them, so both count
     assert shares("c", 3)[0] == 1
@@ -96,24 +121,40 @@ def moderate(random, items=900, models=6, of_kind=25):
     kind[chosen] = "k"
     shared = random.normal(size=(items, 1))
     knows = random.uniform(0.3, 1.3, size=models)
-    rewards = knows * people.to_numpy()[:, None] + shared + random.normal(size=(items, models))
-    return people, pd.DataFrame(rewards, people.index, [f"m{m}" for m in range(models)]), kind
+    rewards = (
+        knows * people.to_numpy()[:, None]
+        + shared
+        + random.normal(size=(items, models))
+    )
+    return (
+        people,
+        pd.DataFrame(rewards, people.index, [f"m{m}" for m in range(models)]),
+        kind,
+    )
 
 
 def test_a_kind_that_people_like_looks_undervalued_raw_and_does_not_among_its_neighbours():
     people, rewards, kind = moderate(np.random.default_rng(3))
     raw = rewards.rank(ascending=False).mean(axis=1) - people.rank(ascending=False)
     assert (raw[kind == "k"].mean() > raw[kind == ""]).mean() > 0.7
-    [row] = kinds.by_kind(kinds.undervalued_kinds(people, rewards, kind), kind).to_dict("records")
+    [row] = kinds.by_kind(kinds.undervalued_kinds(people, rewards, kind), kind).to_dict(
+        "records"
+    )
     assert row["ci_low"] < 0.5 < row["ci_high"]
     hurt = rewards.where(kind == "", rewards - 1.5)
-    [row] = kinds.by_kind(kinds.undervalued_kinds(people, hurt, kind), kind).to_dict("records")
+    [row] = kinds.by_kind(kinds.undervalued_kinds(people, hurt, kind), kind).to_dict(
+        "records"
+    )
     assert row["ci_low"] > 0.6 and row["models"] == 6
 
 
 def test_by_kind_is_a_mean_over_items_and_models():
-    values = pd.DataFrame({"m": [0.9, 0.7, 0.2, 0.4], "n": [0.8, 0.8, 0.3, 0.5]}, list("abcd"))
-    found = kinds.by_kind(values, pd.Series(["k", "k", "l", "l"], list("abcd"))).set_index("kind")
+    values = pd.DataFrame(
+        {"m": [0.9, 0.7, 0.2, 0.4], "n": [0.8, 0.8, 0.3, 0.5]}, list("abcd")
+    )
+    found = kinds.by_kind(
+        values, pd.Series(["k", "k", "l", "l"], list("abcd"))
+    ).set_index("kind")
     assert found["above"].to_dict() == pytest.approx({"k": 0.8, "l": 0.35})
     assert found["models"].tolist() == [2, 0] and found["of_models"].tolist() == [2, 2]
     # .8 and, for two items and two models, more than .2 to either side

@@ -15,7 +15,9 @@ from lib.alignment.matched import matched
 def test_pairs_are_counted_within_the_halves():
     # In the upper half the first model orders as people do, in the lower half the other way round.
     people = pd.Series([8.0, 7, 6, 5, 4, 3, 2, 1], list("abcdefgh"))
-    rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [1] * 8}, index=people.index)
+    rewards = pd.DataFrame(
+        {"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [1] * 8}, index=people.index
+    )
     found = matched(people, rewards, distances=1)
     assert found.values.to_dict() == {"M": 1, "N": 0}  # shares 1 and 0; .5 and .5
     [row] = found.strata.to_dict("records")
@@ -33,12 +35,20 @@ def brute_force(people, reward, matches, edges, cuts):
             continue
         thirds = sorted(int(np.searchsorted(cuts, matches[item])) for item in (a, b))
         stratum = (int(np.searchsorted(edges, abs(people[a] - people[b]))), *thirds)
-        agrees = (1 + np.sign(people[a] - people[b]) * np.sign(reward[a] - reward[b])) / 2
-        sums.setdefault(stratum, {1: [], -1: []})[int(np.sign(people[a] - middle))].append(agrees)
+        agrees = (
+            1 + np.sign(people[a] - people[b]) * np.sign(reward[a] - reward[b])
+        ) / 2
+        sums.setdefault(stratum, {1: [], -1: []})[
+            int(np.sign(people[a] - middle))
+        ].append(agrees)
     both = {s: halves for s, halves in sums.items() if halves[1] and halves[-1]}
-    weights = {s: len(h[1]) * len(h[-1]) / (len(h[1]) + len(h[-1])) for s, h in both.items()}
+    weights = {
+        s: len(h[1]) * len(h[-1]) / (len(h[1]) + len(h[-1])) for s, h in both.items()
+    }
     total = sum(weights.values())
-    return sum(weights[s] / total * (np.mean(h[1]) - np.mean(h[-1])) for s, h in both.items())
+    return sum(
+        weights[s] / total * (np.mean(h[1]) - np.mean(h[-1])) for s, h in both.items()
+    )
 
 
 def test_a_second_implementation_finds_the_same():
@@ -70,9 +80,11 @@ def test_influences_are_what_leaving_an_item_of_each_half_out_changes():
         - matched(people.drop(two), rewards.drop(index=two), distances=1).values["M"]
         for two in both
     ]
-    assert found.influence.loc[[one for two in both for one in two], "M"].to_numpy().reshape(
-        40, 2
-    ).sum(axis=1) == pytest.approx(np.array(left_out), abs=0.001)
+    assert found.influence.loc[
+        [one for two in both for one in two], "M"
+    ].to_numpy().reshape(40, 2).sum(axis=1) == pytest.approx(
+        np.array(left_out), abs=0.001
+    )
     assert np.std(left_out) > 0.003  # several times the tolerance
     assert found.influence.sum().abs().max() < 1e-9
 
@@ -100,10 +112,12 @@ def test_matched_pairs_see_no_asymmetry_where_only_the_matches_differ():
     truth = random.uniform(-1, 1, 1600)
     few = random.random(1600) < np.where(truth > 0, 0.2, 0.8)
     people = pd.Series(
-        truth + np.where(few, 0.5, 0.05) * random.normal(size=1600), [f"i{n}" for n in range(1600)]
+        truth + np.where(few, 0.5, 0.05) * random.normal(size=1600),
+        [f"i{n}" for n in range(1600)],
     )
     rewards = pd.DataFrame(
-        {f"m{m}": truth + 0.3 * random.normal(size=1600) for m in range(5)}, people.index
+        {f"m{m}": truth + 0.3 * random.normal(size=1600) for m in range(5)},
+        people.index,
     )
     matches = pd.Series(np.where(few, 10, 1000), people.index)
     plain, known = (

@@ -8,7 +8,11 @@ from lib.tables import lexicons, scores
 from lib.tables.collection import Collection
 
 STUDY = Collection("rated")
-PROMPTS = {"greatest": "What is greatest?", "worst": "What is worst?", "odd": "What is odd?"}
+PROMPTS = {
+    "greatest": "What is greatest?",
+    "worst": "What is worst?",
+    "odd": "What is odd?",
+}
 
 
 @pytest.fixture
@@ -24,7 +28,9 @@ def write(tmp_path, monkeypatch, score_table):
     def make(name: str, **factors: float) -> None:
         rewards = {prompt: [*(rated[::-1] * by), 0.5] for prompt, by in factors.items()}
         table = score_table(texts, **rewards)
-        scores.write(table, scores.path_of(STUDY, name), {"model": name, "prompts": PROMPTS})
+        scores.write(
+            table, scores.path_of(STUDY, name), {"model": name, "prompts": PROMPTS}
+        )
 
     return make
 
@@ -40,7 +46,9 @@ def test_each_item_has_its_own_rating_and_rewards(write):
     assert "zzyzx" in rated.scored["worst"].index
     for prompt, factor in {"greatest": 3, "worst": -3, "odd": 4}.items():
         rewards = rated.rewards[prompt]["B"]
-        assert rewards.to_dict() == pytest.approx((factor * rated.people).to_dict(), abs=1e-6)
+        assert rewards.to_dict() == pytest.approx(
+            (factor * rated.people).to_dict(), abs=1e-6
+        )
 
 
 def test_what_cannot_be_tested_is_told(write):

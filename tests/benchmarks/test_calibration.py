@@ -29,8 +29,26 @@ def test_every_eight_models_of_the_plan_are_balanced():
         assert sorted((one.base, one.k_hi - one.k_lo) for one in block) == [
             (base, gap) for base in ("gem", "lla") for gap in (0, 0.25, 0.5, 1)
         ]
-        assert sorted(one.frequency for one in block) == [0, 0, 0, 0, 0.2, 0.2, 0.4, 0.4]
-        assert sorted(one.identity for one in block) == [0, 0, 0, 0, 1.25, 1.25, 2.5, 2.5]
+        assert sorted(one.frequency for one in block) == [
+            0,
+            0,
+            0,
+            0,
+            0.2,
+            0.2,
+            0.4,
+            0.4,
+        ]
+        assert sorted(one.identity for one in block) == [
+            0,
+            0,
+            0,
+            0,
+            1.25,
+            1.25,
+            2.5,
+            2.5,
+        ]
         assert {one.k_hi + one.k_lo for one in block} == {2}
 
 
@@ -47,7 +65,8 @@ def profile(**values):
         ("frequency", "identity", "nature", "technology", "nonword", "label_noise"), 0.0
     )
     return replace(
-        plan.planned(1, seeds=0)[0].profile, **nothing | {"k_hi": 1.5, "k_lo": 0.5} | values
+        plan.planned(1, seeds=0)[0].profile,
+        **nothing | {"k_hi": 1.5, "k_lo": 0.5} | values,
     )
 
 
@@ -70,13 +89,19 @@ def found_and_planted(name, words, *profiles):
     "name", ["gap VADER greatest", "gap VADER worst", "gap VADER greatest, frequency"]
 )
 def test_a_gap_in_the_utility_itself_comes_back_whole(words, name):
-    found, planted = found_and_planted(name, words, profile(), profile(k_hi=1.0, k_lo=1.0))
+    found, planted = found_and_planted(
+        name, words, profile(), profile(k_hi=1.0, k_lo=1.0)
+    )
     assert found == pytest.approx(planted)
     assert planted[0] > 0.4 and planted[1] == 0
 
 
-def test_a_frequency_slope_comes_back_where_sentiment_is_held_constant_on_both_sides(words):
-    found, planted = found_and_planted("frequency bent", words, profile(frequency=0.4), profile())
+def test_a_frequency_slope_comes_back_where_sentiment_is_held_constant_on_both_sides(
+    words,
+):
+    found, planted = found_and_planted(
+        "frequency bent", words, profile(frequency=0.4), profile()
+    )
     assert found == pytest.approx(planted, abs=1e-9)
     assert planted[0] > 0.1 and planted[1] == 0
     biased, _ = found_and_planted("frequency sentiment", words, profile())
@@ -84,7 +109,9 @@ def test_a_frequency_slope_comes_back_where_sentiment_is_held_constant_on_both_s
     assert abs(biased[0]) > 0.01
 
 
-def test_what_is_taken_off_groups_of_people_comes_back_where_frequency_is_held_constant(words):
+def test_what_is_taken_off_groups_of_people_comes_back_where_frequency_is_held_constant(
+    words,
+):
     some = profile(identity=2.5, frequency=0.4), profile(frequency=0.2)
     found, planted = found_and_planted("identity frequency", words, *some)
     assert found == pytest.approx(planted, abs=1e-9)
@@ -112,7 +139,9 @@ def test_influence_gives_the_robust_error_of_two_regressions(words):
     rated = some["valence"] != 0
     y, grade = rewards[rated.to_numpy(), 0, 0], some["valence"][rated].to_numpy()
     errors = [
-        sm.OLS(y[side] / y.std(), sm.add_constant(grade[side])).fit(cov_type="HC3").bse[1]
+        sm.OLS(y[side] / y.std(), sm.add_constant(grade[side]))
+        .fit(cov_type="HC3")
+        .bse[1]
         for side in (grade > 0, grade < 0)
     ]
     assert np.sqrt((moved**2).sum()) == pytest.approx(np.hypot(*errors))
@@ -123,7 +152,8 @@ def test_no_scale_of_rewards_matters(words):
     rewards = rewards_of(some, profile(label_noise=1.0, frequency=0.2, identity=1.0))
     for estimator in estimators.ESTIMATORS:
         before, after = (
-            estimators.estimate(estimator, some, r)[0] for r in (rewards, 40 * rewards - 7)
+            estimators.estimate(estimator, some, r)[0]
+            for r in (rewards, 40 * rewards - 7)
         )
         assert after == pytest.approx(before), estimator.name
 
@@ -143,12 +173,20 @@ def test_the_band_holds_the_models_without_the_effect_and_power_counts_those_bey
         )
         for value in values
     ]
-    table = pd.DataFrame(rows, columns=["level", "planted", "estimate"]).assign(control="")
+    table = pd.DataFrame(rows, columns=["level", "planted", "estimate"]).assign(
+        control=""
+    )
     made = method.by_sentence(
-        pd.concat([table.assign(estimator=sentence[3]) for sentence in method.SENTENCES])
+        pd.concat(
+            [table.assign(estimator=sentence[3]) for sentence in method.SENTENCES]
+        )
     )
     row = made[made["quantity"] == "gap"].iloc[0]
-    assert (row["null_low"], row["null_high"], row["null_models"]) == (2.5, 97.5, 101)  # 0 to 100
+    assert (row["null_low"], row["null_high"], row["null_models"]) == (
+        2.5,
+        97.5,
+        101,
+    )  # 0 to 100
     # of 98, of 98, 99 and 150, of 300
     assert [row[f"power_{size}"] for size in method.SIZES] == [1 / 2, 3 / 4, 1]
     assert [row[f"size_{size}"] for size in method.SIZES] == [10, 20, 40]
@@ -161,7 +199,8 @@ def test_the_committed_table_follows_from_the_committed_estimates_by_another_way
         pd.read_csv(report.TABLES / "method.csv").set_index(["claim", "quantity"]),
     )
     gaps = found[
-        (found["estimator"] == "gap VADER greatest") & found["model"].str.match(r"(gem|lla)-\d{3}$")
+        (found["estimator"] == "gap VADER greatest")
+        & found["model"].str.match(r"(gem|lla)-\d{3}$")
     ]
     null = np.sort(gaps.loc[gaps["level"] == 0, "estimate"])
     # .975 of the way from the 1st to the 100th: place 97.525
@@ -171,10 +210,16 @@ def test_the_committed_table_follows_from_the_committed_estimates_by_another_way
     assert row["power_small"] == np.mean(
         [value > high for value in gaps.loc[gaps["level"] == 0.25, "estimate"]]
     )
-    shares = found[(found["estimator"] == "identity frequency") & (found["control"] == "")]
+    shares = found[
+        (found["estimator"] == "identity frequency") & (found["control"] == "")
+    ]
     low = np.percentile(shares.loc[shares["level"] == 0, "estimate"], 2.5)
-    beyond = shares.loc[shares["level"] == -2.5, "estimate"] < low  # what is taken off lies below
-    assert table.loc[("S4.undervalued.identity", "mean"), "power_large"] == beyond.mean()
+    beyond = (
+        shares.loc[shares["level"] == -2.5, "estimate"] < low
+    )  # what is taken off lies below
+    assert (
+        table.loc[("S4.undervalued.identity", "mean"), "power_large"] == beyond.mean()
+    )
 
 
 def test_the_line_and_the_ratio_of_seeds_to_words_are_those_that_were_put_in():
@@ -220,18 +265,27 @@ def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(
     made = calibrate()
     assert (made.n_models, len(made.trainings)) == (8, 10)  # and a seed of each control
     assert set(made.estimates["estimator"]) == set(BY_NAME)
-    assert np.isfinite(made.estimates[["estimate", "planted", "standard_error"]]).all().all()
+    assert (
+        np.isfinite(made.estimates[["estimate", "planted", "standard_error"]])
+        .all()
+        .all()
+    )
     monkeypatch.setattr(small_models, "train", None)  # nothing is there to be called
     again = calibrate()
     pd.testing.assert_frame_equal(again.estimates, made.estimates)
     read = report.read(tmp_path / "report")
-    pd.testing.assert_frame_equal(read.estimates, made.estimates, check_dtype=False, rtol=1e-4)
+    pd.testing.assert_frame_equal(
+        read.estimates, made.estimates, check_dtype=False, rtol=1e-4
+    )
 
 
 def test_the_committed_page_holds_every_estimator_and_every_sentence():
     page = report.page(report.read())
     assert page == report.PAGE.read_text()
-    assert all(page.partition("## Signs")[0].count(f"| {name} |") == 1 for name in BY_NAME)
     assert all(
-        page.count(f"| {claim} | {quantity} |") == 1 for claim, quantity, *_ in method.SENTENCES
+        page.partition("## Signs")[0].count(f"| {name} |") == 1 for name in BY_NAME
+    )
+    assert all(
+        page.count(f"| {claim} | {quantity} |") == 1
+        for claim, quantity, *_ in method.SENTENCES
     )

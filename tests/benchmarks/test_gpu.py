@@ -23,7 +23,11 @@ sys.meta_path.insert(0, Refusing())
 def started(code: str) -> subprocess.CompletedProcess:
     """Run code in a process that refuses to import these packages."""
     return subprocess.run(
-        [sys.executable, "-c", START + code], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", START + code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -59,13 +63,20 @@ def test_other_benchmarks_that_a_card_runs_start_without_these_packages_too():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_section_that_fails_leaves_a_line_and_the_next_one_runs(monkeypatch, tmp_path, capsys):
+def test_a_section_that_fails_leaves_a_line_and_the_next_one_runs(
+    monkeypatch, tmp_path, capsys
+):
     from benchmarks import gpu
 
-    monkeypatch.setitem(gpu.SECTIONS, "both-devices", lambda asked: iter([("half", 1 / len([]))]))
+    monkeypatch.setitem(
+        gpu.SECTIONS, "both-devices", lambda asked: iter([("half", 1 / len([]))])
+    )
     monkeypatch.setitem(gpu.SECTIONS, "machine", lambda asked: iter([("rate", 3.0)]))
     out = tmp_path / "table.md"
     assert (
-        gpu.main(["both-devices", "machine", "--device", "cpu", "--small", "--out", str(out)]) == 1
+        gpu.main(
+            ["both-devices", "machine", "--device", "cpu", "--small", "--out", str(out)]
+        )
+        == 1
     )
     assert "ZeroDivisionError" in out.read_text() and "rate | 3" in out.read_text()

@@ -9,7 +9,13 @@ import tiny
 from scipy.stats import rankdata
 
 from benchmarks.search import exhaustive
-from benchmarks.search.exhaustive import Exhausted, all_replies, alphabet, compare, landscape
+from benchmarks.search.exhaustive import (
+    Exhausted,
+    all_replies,
+    alphabet,
+    compare,
+    landscape,
+)
 from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.search.gcg import Settings
@@ -39,11 +45,16 @@ def test_the_truth_is_the_reward_of_every_pair(tmp_path, kind):
     ids = alphabet(model, 7)
     pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
     truth = Exhausted(model, PROMPT, "pessimal", ids).truth
-    assert truth.shape == (7, 7)  # first token by second, on the model's own scale: no sign
+    assert truth.shape == (
+        7,
+        7,
+    )  # first token by second, on the model's own scale: no sign
     scored = engine.score_replies(model, PROMPT, pairs, reply_mode="ids")
     np.testing.assert_allclose(truth.ravel(), scored, atol=1e-5)
     np.testing.assert_allclose(
-        truth.ravel(), oracle.rewards(folder, PROMPT, pairs, reply_mode="ids", batch=49), atol=1e-4
+        truth.ravel(),
+        oracle.rewards(folder, PROMPT, pairs, reply_mode="ids", batch=49),
+        atol=1e-4,
     )
     assert truth.std() > 0.01
 
@@ -61,14 +72,20 @@ def typed(request, tmp_path_factory):
     ids = np.sort([*spaced, *[i for i, text in texts.items() if text.isalpha()][:3]])
     optimal = Exhausted(model, PROMPT, "optimal", ids, n=3)
     given = {"truth": optimal.truth, "survives": optimal.survives}
-    return {"optimal": optimal, "pessimal": Exhausted(model, PROMPT, "pessimal", ids, **given)}
+    return {
+        "optimal": optimal,
+        "pessimal": Exhausted(model, PROMPT, "pessimal", ids, **given),
+    }
 
 
 def test_survivors_are_what_comes_back_and_the_optimum_is_the_best_of_them(typed):
     objective = typed["optimal"]
     replies = all_replies(objective.allowed, 3)
     survive = np.array(
-        [oracle.comes_back(objective.model.tokenizer, PROMPT, reply) for reply in replies.tolist()]
+        [
+            oracle.comes_back(objective.model.tokenizer, PROMPT, reply)
+            for reply in replies.tolist()
+        ]
     )
     assert objective.survives.ravel().tolist() == survive.tolist()
     assert 0 < survive.sum() < len(replies)
@@ -91,7 +108,9 @@ def table(folder):
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_gap_is_that_of_searches_with_no_larger_budget(model, table, method, reply_mode):
+def test_a_gap_is_that_of_searches_with_no_larger_budget(
+    model, table, method, reply_mode
+):
     rows = table.query("method == @method and reply_mode == @reply_mode")
     rows = rows.set_index(["direction", "budget"])
     for direction in DIRECTIONS:
@@ -99,9 +118,14 @@ def test_a_gap_is_that_of_searches_with_no_larger_budget(model, table, method, r
         objective = Exhausted(model, prompt, direction, ids, reply_mode=reply_mode)
         starts = [objective.draw(2, np.random.default_rng(seed)) for seed in range(2)]
         for budget in BUDGETS:
-            settings = [replace(METHODS[method], seed=seed, budget=budget) for seed in range(2)]
+            settings = [
+                replace(METHODS[method], seed=seed, budget=budget) for seed in range(2)
+            ]
             rewards = np.array(
-                [search(objective, *given).reward for given in zip(starts, settings, strict=True)]
+                [
+                    search(objective, *given).reward
+                    for given in zip(starts, settings, strict=True)
+                ]
             )
             gap = np.abs(objective.optimum - rewards).mean() / objective.truth.std()
             row = rows.loc[(direction, budget)]
@@ -121,7 +145,12 @@ class Planted(Exhausted):
             scale=noise, size=(len(ids), len(ids), 2, len(ids))
         )
         super().__init__(
-            model, PROMPT, direction, ids, np.asarray(truth, dtype=np.float32), reply_mode="ids"
+            model,
+            PROMPT,
+            direction,
+            ids,
+            np.asarray(truth, dtype=np.float32),
+            reply_mode="ids",
         )
 
     def gains(self, reply, centred=True):
@@ -152,7 +181,9 @@ def brute_r2(truth):
         [[*np.eye(size)[i], *np.eye(size)[j]] for i in range(size) for j in range(size)]
     )
     fitted = design @ np.linalg.lstsq(design, truth.ravel(), rcond=None)[0]
-    return 1 - ((truth.ravel() - fitted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
+    return (
+        1 - ((truth.ravel() - fitted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
+    )
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -162,7 +193,9 @@ def test_a_landscape_by_brute_force(model, ids, direction):
     found = landscape(objective, replies=15, seed=4)
     values = truth if direction == "optimal" else -truth
     assert found["optima"] == brute_optima(values) > 1
-    assert found["additive_r2"] == pytest.approx(brute_r2(truth.astype(float)), abs=1e-5)
+    assert found["additive_r2"] == pytest.approx(
+        brute_r2(truth.astype(float)), abs=1e-5
+    )
     correlations, ranks = [], []
     for drawn in np.random.default_rng(4).integers(36, size=15):
         i, j = divmod(int(drawn), 6)
@@ -174,4 +207,6 @@ def test_a_landscape_by_brute_force(model, ids, direction):
         correlations.append(np.corrcoef(rankdata(gains), rankdata(true))[0, 1])
     assert found["rank_of_best"] == np.median(ranks)
     assert found["gradient_spearman"] == pytest.approx(np.mean(correlations), abs=1e-6)
-    assert max(ranks) > 1 and found["gradient_spearman"] < 0.9  # so that the noise is felt
+    assert (
+        max(ranks) > 1 and found["gradient_spearman"] < 0.9
+    )  # so that the noise is felt

@@ -11,19 +11,37 @@ from scipy.optimize import minimize
 
 from benchmarks.search import cost, standings
 from benchmarks.search.cost import Metered, certify
-from benchmarks.search.rivals import acg, adc, beam, evolution, less_entropy, mac, onto_simplex, pgd
+from benchmarks.search.rivals import (
+    acg,
+    adc,
+    beam,
+    evolution,
+    less_entropy,
+    mac,
+    onto_simplex,
+    pgd,
+)
 from lib.apps.owner.opening import open_model as load
 from lib.scoring import engine
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, allowed_ids
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-RIVALS = {"ADC": adc, "PGD": pgd, "beam": beam, "MAC": mac, "ACG": acg, "evolution": evolution}
+RIVALS = {
+    "ADC": adc,
+    "PGD": pgd,
+    "beam": beam,
+    "MAC": mac,
+    "ACG": acg,
+    "evolution": evolution,
+}
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return load(str(tiny.smooth_checkpoint(tmp_path_factory.mktemp("rivals"))), device="cpu")
+    return load(
+        str(tiny.smooth_checkpoint(tmp_path_factory.mktemp("rivals"))), device="cpu"
+    )
 
 
 def objective_of(model, size=16, direction="optimal", reply_mode="ids"):
@@ -51,7 +69,9 @@ def test_rivals_find_the_best_of_all_pairs_more_often_than_chance(model, directi
             cost.run(objective, method, tuple(start), Settings(seed=seed), budget)
             for seed, start in enumerate(starts)
         ]
-        return sum(objective.sign * run.reward == pytest.approx(best, abs=1e-6) for run in runs)
+        return sum(
+            objective.sign * run.reward == pytest.approx(best, abs=1e-6) for run in runs
+        )
 
     assert hits(adc) >= 4 and hits(beam) >= 4
     assert hits(mac) >= 4 and hits(acg) >= 4 and hits(evolution) >= 4
@@ -73,7 +93,9 @@ def test_the_reward_is_what_scoring_alone_gives(model, method):
     start = objective.draw(3, np.random.default_rng(0))
     run = cost.run(objective, method, start, Settings(), 3000)
     assert (
-        run.ids != start and len(run.ids) == 3 and set(run.ids) <= set(objective.allowed.tolist())
+        run.ids != start
+        and len(run.ids) == 3
+        and set(run.ids) <= set(objective.allowed.tolist())
     )
     assert run.reward == pytest.approx(
         engine.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0], abs=1e-5
@@ -87,7 +109,9 @@ def test_the_reward_is_what_scoring_alone_gives(model, method):
 def test_acg_swaps_half_of_the_tokens_at_first_and_one_at_the_end(model):
     objective = objective_of(model, size=100)
     start = tuple(objective.allowed[:8].tolist())
-    method = acg(objective, start, 0.0, Settings(budget=200, width=10), np.random.default_rng(0))
+    method = acg(
+        objective, start, 0.0, Settings(budget=200, width=10), np.random.default_rng(0)
+    )
     asked, swapped = next(method), []
     for _ in range(12):
         replies = method.send(objective.gains(asked.reply))
@@ -127,11 +151,15 @@ class Listening(Metered):
 
 
 @pytest.mark.parametrize("method", ["ADC", "beam", "GCG"])
-def test_every_token_that_the_model_reads_is_counted_a_gradient_three_times(model, method):
+def test_every_token_that_the_model_reads_is_counted_a_gradient_three_times(
+    model, method
+):
     ids = np.random.default_rng(0).choice(allowed_ids(model), 24, replace=False)
     objective = Listening(model, PROMPT, "optimal", ids, reply_mode="ids")
     searched = (RIVALS | METHODS)[method]
-    run = cost.run(objective, searched, tuple(objective.allowed[:3].tolist()), Settings(), 1000)
+    run = cost.run(
+        objective, searched, tuple(objective.allowed[:3].tolist()), Settings(), 1000
+    )
     assert run.read == objective.forward + 3 * objective.backward
     assert run.read >= 1000 and run.scored == objective.scored
     assert (objective.backward > 0) == (method not in ("beam", "sweeps"))
@@ -139,15 +167,29 @@ def test_every_token_that_the_model_reads_is_counted_a_gradient_three_times(mode
 
 def test_the_best_within_a_budget_counts_what_was_spent_when_it_was_scored():
     run = cost.Run((1, 2), 5.0, 40, 400, ((1, 4, 1.0), (10, 70, 3.0), (30, 300, 5.0)))
-    assert [run.best_within(budget, "scored") for budget in (1, 9, 10, 29, 30)] == [1, 1, 3, 3, 5]
-    assert [run.best_within(budget, "read") for budget in (4, 69, 70, 299, 300)] == [1, 1, 3, 3, 5]
+    assert [run.best_within(budget, "scored") for budget in (1, 9, 10, 29, 30)] == [
+        1,
+        1,
+        3,
+        3,
+        5,
+    ]
+    assert [run.best_within(budget, "read") for budget in (4, 69, 70, 299, 300)] == [
+        1,
+        1,
+        3,
+        3,
+        5,
+    ]
     assert np.isnan(run.best_within(3, "read"))  # the start alone costs four tokens
 
 
 # --- mixtures -------------------------------------------------------------------------------------
 
 
-def test_a_mixture_of_one_token_is_worth_what_the_token_is_and_its_gradient_is_the_gain(model):
+def test_a_mixture_of_one_token_is_worth_what_the_token_is_and_its_gradient_is_the_gain(
+    model,
+):
     for direction in DIRECTIONS:
         objective = objective_of(model, direction=direction)
         columns = torch.tensor([[4, 9], [0, 15]])
@@ -176,14 +218,21 @@ def test_onto_the_simplex_by_hand_and_by_a_solver():
             constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
             tol=1e-10,
         )
-        assert onto_simplex(torch.from_numpy(weights)).numpy() == pytest.approx(nearest.x, abs=1e-5)
+        assert onto_simplex(torch.from_numpy(weights)).numpy() == pytest.approx(
+            nearest.x, abs=1e-5
+        )
 
 
 def test_less_entropy_moves_mixtures_out_of_the_ball_and_leaves_the_others():
-    near, far = [0.6, 0.4], [0.95, 0.05]  # sums of squares 0.52 and 0.905; uniform has 0.5
+    near, far = (
+        [0.6, 0.4],
+        [0.95, 0.05],
+    )  # sums of squares 0.52 and 0.905; uniform has 0.5
     # at least 0.5 + 0.36 * 0.5 = 0.68
     moved = less_entropy(torch.tensor([near, far]), strength=0.36)
-    assert moved.numpy() == pytest.approx(np.array([[0.8, 0.2], far]))  # 0.64 + 0.04 = 0.68
+    assert moved.numpy() == pytest.approx(
+        np.array([[0.8, 0.2], far])
+    )  # 0.64 + 0.04 = 0.68
     assert less_entropy(torch.tensor([near]), strength=1.0).numpy() == pytest.approx(
         np.array([[1.0, 0.0]])
     )
@@ -197,7 +246,9 @@ def test_less_entropy_moves_mixtures_out_of_the_ball_and_leaves_the_others():
 
 def test_a_certificate_ends_where_no_swap_and_no_pair_of_swaps_improves(model):
     objective = objective_of(model, size=9)
-    for start in np.random.default_rng(2).choice(objective.allowed, size=(3, 3)).tolist():
+    for start in (
+        np.random.default_rng(2).choice(objective.allowed, size=(3, 3)).tolist()
+    ):
         found = certify(objective, tuple(start))
         near = [
             reply
@@ -206,7 +257,9 @@ def test_a_certificate_ends_where_no_swap_and_no_pair_of_swaps_improves(model):
         ]
         # itself, single swaps, pairs: fewer than 32 of each place
         assert len(near) == 1 + 3 * 8 + 3 * 8 * 8
-        assert found.reward == pytest.approx(objective.values(np.array(near)).max(), abs=1e-6)
+        assert found.reward == pytest.approx(
+            objective.values(np.array(near)).max(), abs=1e-6
+        )
         assert found.pairs and (found.moves == 0) == (found.ids == tuple(start))
 
 
@@ -219,7 +272,10 @@ def rewards():
     is pessimal.
     """
     rows = []
-    for direction, sign, ours, other in (("optimal", 1, (6, 8), 5), ("pessimal", -1, (7, 7), 7)):
+    for direction, sign, ours, other in (
+        ("optimal", 1, (6, 8), 5),
+        ("pessimal", -1, (7, 7), 7),
+    ):
         for method, found in ((standings.OURS, ours), ("ADC", (other, other))):
             for seed, reward in enumerate(found):
                 rows.append(

@@ -12,7 +12,9 @@ def test_imports_are_read_from_modules_of_any_depth(tmp_path):
     (tmp_path / "a" / "one.py").write_text(
         "from . import two\nfrom .. import b\n\ndef f():\n    from ..c.x import y\n"
     )
-    (tmp_path / "a" / "inner" / "three.py").write_text("from .. import one\nfrom ...c import x\n")
+    (tmp_path / "a" / "inner" / "three.py").write_text(
+        "from .. import one\nfrom ...c import x\n"
+    )
     (tmp_path / "b" / "one.py").write_text("from ..c import x\nfrom os import path\n")
     imports = imports_of_rooms(tmp_path)
     assert imports == {"a": {"b", "c"}, "b": {"c"}, "c": set()}

@@ -14,8 +14,12 @@ from benchmarks.search.optimality import summarise
 
 def searches(*rows, **same):
     """Rows of (model, method, budget, at_optimum, gap)."""
-    table = pd.DataFrame(rows, columns=["model", "method", "budget", "at_optimum", "gap"])
-    return table.assign(**({"prompt": "best", "direction": "optimal", "searches": 1} | same))
+    table = pd.DataFrame(
+        rows, columns=["model", "method", "budget", "at_optimum", "gap"]
+    )
+    return table.assign(
+        **({"prompt": "best", "direction": "optimal", "searches": 1} | same)
+    )
 
 
 def test_a_summary_by_hand():
@@ -38,7 +42,9 @@ def test_a_summary_by_hand():
 
 
 def test_the_interval_is_over_instances_not_searches():
-    whole = searches(*[("A", "ours", 8, True, 0.0)] * 50, *[("B", "ours", 8, False, 1.0)] * 50)
+    whole = searches(
+        *[("A", "ours", 8, True, 0.0)] * 50, *[("B", "ours", 8, False, 1.0)] * 50
+    )
     # two instances, whatever n
     assert summarise(whole)[["ci_low", "ci_high"]].to_numpy().tolist() == [[0, 1]]
     prompts = pd.concat(
@@ -51,7 +57,9 @@ def test_the_interval_is_over_instances_not_searches():
     assert summarise(prompts)[["ci_low", "ci_high"]].to_numpy().tolist() == [[0, 1]]
     alike = searches(*[("A", "ours", 8, hit, 0.0) for hit in (True, False)])
     alike = pd.concat([alike, alike.assign(model="B"), alike.assign(model="C")])
-    assert summarise(alike)[["share", "ci_low", "ci_high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
+    assert summarise(alike)[["share", "ci_low", "ci_high"]].to_numpy().tolist() == [
+        [0.5, 0.5, 0.5]
+    ]
 
 
 # --- wins -----------------------------------------------------------------------------------------
@@ -92,5 +100,7 @@ def test_a_share_of_all_ends_at_the_exact_bound_for_so_many_models():
         1,
         1,
     ) and all_of_them.ci_low == pytest.approx(0.025**0.2)
-    [none] = optimality.summarise(pd.DataFrame(rows).assign(at_optimum=0.0)).itertuples()
+    [none] = optimality.summarise(
+        pd.DataFrame(rows).assign(at_optimum=0.0)
+    ).itertuples()
     assert (none.ci_low, none.ci_high) == (0, pytest.approx(1 - 0.025**0.2))

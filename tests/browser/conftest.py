@@ -68,12 +68,14 @@ def open_page(browser, wrong) -> Callable:
         page.on(
             "request",
             lambda asked: (
-                asked.url.startswith(LOCAL) or wrong.append(f"asked for {asked.url[:200]}")
+                asked.url.startswith(LOCAL)
+                or wrong.append(f"asked for {asked.url[:200]}")
             ),
         )
         page.on("pageerror", lambda error: wrong.append(f"page error: {error}"))
         page.on(
-            "console", lambda said: said.type == "error" and wrong.append(f"console: {said.text}")
+            "console",
+            lambda said: said.type == "error" and wrong.append(f"console: {said.text}"),
         )
         pages.append(page)
         page.goto(path.resolve().as_uri() + query)

@@ -26,7 +26,9 @@ ONE_OF_EACH = """() => {
 OPTIONS = {
     "preload": False,  # it would ask for style sheets again
     "resultTypes": ["violations"],
-    "rules": {"region": {"enabled": False}},  # a moderate one, which takes a third of the time
+    "rules": {
+        "region": {"enabled": False}
+    },  # a moderate one, which takes a third of the time
 }
 PAGES = {
     "first page": SITE / "index.html",
@@ -62,7 +64,10 @@ def opened(open_page):
 def test_nothing_serious_is_found(opened, name, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = opened(
-        name, "?word=love" if name == "explorer" else "", width=width, color_scheme=scheme
+        name,
+        "?word=love" if name == "explorer" else "",
+        width=width,
+        color_scheme=scheme,
     )
     page.evaluate(ONE_OF_EACH)
     found = axe.run(page, options=OPTIONS).response["violations"]
@@ -80,11 +85,18 @@ def test_tab_reaches_the_search_field_then_every_choice_and_word(opened):
     for _ in range(40):
         page.keyboard.press("Tab")
         reached.append(
-            page.evaluate("document.activeElement.id || document.activeElement.innerText")
+            page.evaluate(
+                "document.activeElement.id || document.activeElement.innerText"
+            )
         )
-    order = [reached.index(name) for name in ("search", "love", "model", "prompt", "every", "next")]
+    order = [
+        reached.index(name)
+        for name in ("search", "love", "model", "prompt", "every", "next")
+    ]
     assert order == sorted(order)
-    assert page.locator("#table button.token").first.inner_text() in reached[order[-1] :]
+    assert (
+        page.locator("#table button.token").first.inner_text() in reached[order[-1] :]
+    )
 
 
 @pytest.mark.parametrize("name", ["first page", "book", "explorer", "card"])
@@ -98,7 +110,9 @@ def test_on_a_server_no_page_asks_for_what_is_not_there(browser, name):
             missing.append(self.path)
             super().send_error(code, message, explain)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=SITE)) as server:
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Server, directory=SITE)
+    ) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         page = browser.new_page()
         page.goto(

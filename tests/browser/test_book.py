@@ -39,7 +39,9 @@ def book(browser, tmp_path_factory) -> Path:
     for place in ("notebooks", "notebooks/exercises"):
         (folder / place).mkdir()
         for name in (FORMULAS, TOKENS, SCORECARD):
-            shutil.copyfile(ROOT / place / f"{name}.ipynb", folder / place / f"{name}.ipynb")
+            shutil.copyfile(
+                ROOT / place / f"{name}.ipynb", folder / place / f"{name}.ipynb"
+            )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(making, "fill_class", lambda *_: None)
         making.make(folder, folder / "notebooks")
@@ -87,7 +89,9 @@ def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by
     page.wait_for_selector("#content-warning", state="detached")
     page.goto(address(book, "index"))
     assert page.locator("#content-warning").count() == 0
-    assert "slurs" in page.inner_text("article")  # the first page says it too, without a script
+    assert "slurs" in page.inner_text(
+        "article"
+    )  # the first page says it too, without a script
 
 
 def test_the_menu_of_a_phone_leads_to_every_part(opened):
@@ -115,7 +119,9 @@ def test_a_search_finds_a_word_of_the_prose_and_no_folded_one(opened, book):
     assert "Glossary" in page.inner_text("#search-results")
     page.goto(address(book, f"notebooks/{TOKENS}"))
     hidden = {
-        word for word in page.locator("details.offensive bdi").all_text_contents() if word.isalpha()
+        word
+        for word in page.locator("details.offensive bdi").all_text_contents()
+        if word.isalpha()
     }
     assert len(hidden) > 5
     page.goto(f"{address(book, 'search')}?q={sorted(hidden)[0]}")

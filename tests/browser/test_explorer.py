@@ -27,7 +27,9 @@ TABLES = {
     "B-Gem-64": table_of(WORDS, 2),
     "A-Lla-64": table_of(WORDS[::-1], 3),
 }
-TABLES["A-Gem-48"].attrs["metadata"] = {"prompts": {"greatest": "What is the greatest thing?"}}
+TABLES["A-Gem-48"].attrs["metadata"] = {
+    "prompts": {"greatest": "What is the greatest thing?"}
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,8 @@ def opened(open_page, explorer_page):
 
 def rows_of(page, part: str) -> list[list[str]]:
     return page.eval_on_selector_all(
-        f"{part} tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.innerText.trim()))"
+        f"{part} tbody tr",
+        "rows => rows.map(r => [...r.cells].map(c => c.innerText.trim()))",
     )
 
 
@@ -71,12 +74,22 @@ def test_every_rank_is_that_of_pandas(opened):
     assert len(found) == 6
     for column in found:
         table = TABLES[column["model"]]
-        ranks = dict(zip(table["text"], table[column["prompt"]].rank(ascending=False), strict=True))
-        assert [column["ranks"][word] for word in WORDS[:4]] == [ranks[word] for word in WORDS[:4]]
+        ranks = dict(
+            zip(
+                table["text"],
+                table[column["prompt"]].rank(ascending=False),
+                strict=True,
+            )
+        )
+        assert [column["ranks"][word] for word in WORDS[:4]] == [
+            ranks[word] for word in WORDS[:4]
+        ]
 
 
 @pytest.mark.parametrize("width", [390, 1024, 1280])
-def test_a_typed_word_shows_its_rank_percentile_and_reward_at_every_width(opened, width):
+def test_a_typed_word_shows_its_rank_percentile_and_reward_at_every_width(
+    opened, width
+):
     page = opened(width=width)
     search(page, "love")
     first = rows_of(page, "#ranks")[0]
@@ -86,7 +99,12 @@ def test_a_typed_word_shows_its_rank_percentile_and_reward_at_every_width(opened
         (table["greatest"] < table["greatest"][0]).sum()
         + (table["greatest"] <= table["greatest"][0]).sum()
     ) / 2
-    assert first[:4] == ["A-Gem-48", "greatest", f"{rank:g}", f"{100 * below / len(table):.1f}"]
+    assert first[:4] == [
+        "A-Gem-48",
+        "greatest",
+        f"{rank:g}",
+        f"{100 * below / len(table):.1f}",
+    ]
     assert float(first[4]) == pytest.approx(table["greatest"][0], rel=1e-3)
     assert len(rows_of(page, "#ranks")) == 6  # three models, two prompts
     assert page.url.endswith("?word=love")
@@ -106,9 +124,9 @@ def test_all_texts_stand_in_order_twenty_at_a_time(opened):
     first = rows_of(page, "#table")
     page.click("#next")
     second = rows_of(page, "#table")
-    assert len(first) == len(second) == 20 and f"texts 21–40 of {len(WORDS)}" in page.inner_text(
-        "#table"
-    )
+    assert len(first) == len(
+        second
+    ) == 20 and f"texts 21–40 of {len(WORDS)}" in page.inner_text("#table")
     ranks = [float(row[1].replace(",", "")) for row in first + second]
     assert ranks == sorted(ranks)
     page.click("#previous")
@@ -122,15 +140,17 @@ def test_a_search_by_keyboard_alone(opened):
     page.keyboard.press("ArrowDown")
     assert page.get_attribute("#search", "aria-activedescendant") == "found-0"
     page.keyboard.press("Enter")
-    assert page.evaluate("state.words.map(row => texts[row].trim().toLowerCase())") == ["love"]
+    assert page.evaluate("state.words.map(row => texts[row].trim().toLowerCase())") == [
+        "love"
+    ]
 
 
 def test_a_word_behind_the_hash_is_read_too_and_an_unknown_one_is_told(opened):
     assert opened("#word=war").evaluate("state.words.map(row => texts[row])") == ["war"]
     page = opened("?word=nowhere")
-    assert page.evaluate("state.words") == [] and "not among these texts" in page.inner_text(
-        "#told"
-    )
+    assert page.evaluate(
+        "state.words"
+    ) == [] and "not among these texts" in page.inner_text("#told")
 
 
 def test_six_words_are_compared_and_a_seventh_takes_the_place_of_the_first(opened):
@@ -141,7 +161,9 @@ def test_six_words_are_compared_and_a_seventh_takes_the_place_of_the_first(opene
         *(f"word{i}" for i in range(1, 6)),
         "war",
     ]
-    assert page.url.endswith("?" + "&".join(f"word=word{i}" for i in range(1, 6)) + "&word=war")
+    assert page.url.endswith(
+        "?" + "&".join(f"word=word{i}" for i in range(1, 6)) + "&word=war"
+    )
     page.click("#chosen li:last-child button:last-child")
     assert page.locator("#chosen li").count() == 5
 
@@ -159,7 +181,9 @@ def test_a_blurred_word_is_nowhere_to_be_read_until_it_is_revealed(opened):
     page.fill("#search", "")
     button.focus()
     page.keyboard.press("Enter")
-    assert OFFENSIVE in page.inner_text("#chosen") and OFFENSIVE in page.inner_text("#ranks")
+    assert OFFENSIVE in page.inner_text("#chosen") and OFFENSIVE in page.inner_text(
+        "#ranks"
+    )
     assert page.url.endswith(f"?word={OFFENSIVE}")
 
 
@@ -175,7 +199,9 @@ def test_a_guess_comes_before_the_rank(opened):
     page = opened()
     page.click("#guess")
     search(page, "love")
-    assert page.locator("#ranks").count() == 0 and "Rank" not in page.inner_text("#told")
+    assert page.locator("#ranks").count() == 0 and "Rank" not in page.inner_text(
+        "#told"
+    )
     page.locator("#guessed").fill("80")
     page.click("#see")
     [row] = rows_of(page, "#guesses")
@@ -208,16 +234,20 @@ def test_hostile_texts_are_texts(opened):
     )
     assert page.evaluate("window.hacked") is None
     assert page.locator("main img").count() == 0
-    assert page.evaluate("texts.map(text => [...text].map(c => c.codePointAt(0)))")[6:8] == [
-        [ord(c) for c in text] for text in HOSTILE[:2]
-    ]
+    assert page.evaluate("texts.map(text => [...text].map(c => c.codePointAt(0)))")[
+        6:8
+    ] == [[ord(c) for c in text] for text in HOSTILE[:2]]
 
 
-def test_a_browser_that_cannot_unpack_says_what_to_do(open_page, explorer_page, tmp_path):
+def test_a_browser_that_cannot_unpack_says_what_to_do(
+    open_page, explorer_page, tmp_path
+):
     old = tmp_path / "old.html"
     content = explorer_page.read_text(encoding="utf-8")
     old.write_text(
-        content.replace("<body>", "<body><script>delete window.DecompressionStream;</script>"),
+        content.replace(
+            "<body>", "<body><script>delete window.DecompressionStream;</script>"
+        ),
         encoding="utf-8",
     )
     assert "open it in" in open_page(old).inner_text("#ready")

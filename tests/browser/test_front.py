@@ -20,5 +20,9 @@ def test_the_front_page_fits_the_window_and_its_pictures_load(open_page, folder,
     page.wait_for_function("[...document.images].every(image => image.complete)")
     assert min(page.evaluate(SIZES)) > 0
     assert page.locator("img:not([alt]), img[alt='']").count() == 0
-    headings = page.locator("h1, h2, h3").evaluate_all("all => all.map(one => one.tagName)")
-    assert headings.count("H1") == 1 and headings.count("H3") == 8  # the paper in eight statements
+    headings = page.locator("h1, h2, h3").evaluate_all(
+        "all => all.map(one => one.tagName)"
+    )
+    assert (
+        headings.count("H1") == 1 and headings.count("H3") == 8
+    )  # the paper in eight statements

@@ -9,7 +9,14 @@ import pytest
 from lib import InputError
 from lib.claims import claims, rules
 from lib.claims.rules import Declared, Numbers
-from lib.tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
+from lib.tables.collection import (
+    EMBEDDED,
+    ITEMS,
+    PUBLISHED,
+    VOCABULARY,
+    WORDS,
+    Collection,
+)
 
 QUANTITIES = pd.DataFrame(
     [
@@ -18,7 +25,18 @@ QUANTITIES = pd.DataFrame(
         ("S1", "gap_by_ranks", "best", "scale", "", "above", None, 0, "", "by ranks"),
         ("S1", "gap_elsewhere", "", "also", "", "above", None, 0, "", "elsewhere"),
         ("S1", "beside", "", "shown", "", "", None, None, "", "beside"),
-        ("S1", "count", "best", "printed", "8", "count", None, None, "vocabulary", "models"),
+        (
+            "S1",
+            "count",
+            "best",
+            "printed",
+            "8",
+            "count",
+            None,
+            None,
+            "vocabulary",
+            "models",
+        ),
         ("S2", "tau", "GE HP", "primary", "0.29", "rounds", 0.005, None, "", "tau"),
         ("S3", "b", "", "primary", "", "above", None, 0, "", "b"),
         ("S3", "p", "", "printed", "< .001", "bound", None, None, "", "p"),
@@ -64,7 +82,9 @@ def paper(monkeypatch, tmp_path):
     monkeypatch.setattr(
         Collection, "holds_papers_models", property(lambda study: study.is_published)
     )
-    monkeypatch.setattr(Collection, "claims", property(lambda study: tmp_path / study.name))
+    monkeypatch.setattr(
+        Collection, "claims", property(lambda study: tmp_path / study.name)
+    )
     monkeypatch.setattr(claims, "published_table", lambda name: pd.DataFrame())
     yield tmp_path
     for cached in (claims.sections, claims._declared):
@@ -98,9 +118,16 @@ def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
 def test_a_second_scale_counts_like_the_first_and_another_wording_only_weakens(
     paper, gap, ranks, elsewhere, expected
 ):
-    about = {"gap": gap, "gap_by_ranks": ranks, "gap_elsewhere": elsewhere, "beside": UNSURE}
+    about = {
+        "gap": gap,
+        "gap_by_ranks": ranks,
+        "gap_elsewhere": elsewhere,
+        "beside": UNSURE,
+    }
     card = claims.state(
-        WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()]
+        WORDS,
+        "04",
+        [claims.estimate("S1", name, "best", **one) for name, one in about.items()],
     )
     assert card.loc["S1", "word"] == expected
 
@@ -109,16 +136,18 @@ def test_a_remark_begins_with_what_lies_on_the_other_side(paper):
     opposite = {"corrected": -0.5, "ci_low": -0.6, "ci_high": -0.4}
     about = {"gap": SURE, "gap_elsewhere": UNSURE, "gap_by_ranks": opposite}
     card = claims.state(
-        WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()]
+        WORDS,
+        "04",
+        [claims.estimate("S1", name, "best", **one) for name, one in about.items()],
     )
     assert (
         card.loc["S1", "remark"]
         == "by ranks: the opposite, -0.5 [-0.6, -0.4]; elsewhere: no, 0.1 [-0.1, 0.3]"
     )
     card = claims.state(WORDS, "04", [claims.estimate("S1", "gap", "best", **opposite)])
-    assert card.loc["S1", "word"] == "not shown" and card.loc["S1", "remark"].startswith(
-        "gap: the opposite"
-    )
+    assert card.loc["S1", "word"] == "not shown" and card.loc[
+        "S1", "remark"
+    ].startswith("gap: the opposite")
 
 
 def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
@@ -145,7 +174,9 @@ def test_what_no_data_could_show_is_not_testable(paper):
     assert word("S4", {"quantity": "skew"} | SURE) == "not testable here"
     assert word("S4", {"quantity": "skew"} | SURE, study=VOCABULARY) == "holds"
     # from the paper's own table
-    assert word("S4", {"quantity": "skew", "evidence": claims.COUNTED} | SURE) == "holds"
+    assert (
+        word("S4", {"quantity": "skew", "evidence": claims.COUNTED} | SURE) == "holds"
+    )
     assert word("S3", {"quantity": "b"}) == "not testable here"  # nothing was computed
 
 
@@ -154,19 +185,39 @@ def test_several_quantities_that_disagree_make_it_partly(paper):
     assert word("S5", {"quantity": "x"} | SURE, {"quantity": "y"} | SURE) == "holds"
 
 
-ONE = {"claim": "S3", "quantity": "b", "corrected": 1, "ci_low": 0.1, "ci_high": 1.9, "p": 0.04}
-OTHER = {"claim": "S5", "quantity": "x", "corrected": 1, "ci_low": -1, "ci_high": 3, "p": 0.5}
+ONE = {
+    "claim": "S3",
+    "quantity": "b",
+    "corrected": 1,
+    "ci_low": 0.1,
+    "ci_high": 1.9,
+    "p": 0.04,
+}
+OTHER = {
+    "claim": "S5",
+    "quantity": "x",
+    "corrected": 1,
+    "ci_low": -1,
+    "ci_high": 3,
+    "p": 0.5,
+}
 
 
 def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkeypatch):
     claims.state(WORDS, "03", [ONE])
-    claims.state(WORDS, "05", [OTHER, ONE | {"claim": "S4", "quantity": "skew", "p": 0.01}])
+    claims.state(
+        WORDS, "05", [OTHER, ONE | {"claim": "S4", "quantity": "skew", "p": 0.01}]
+    )
     gathered = claims.gather(PUBLISHED).set_index("claim")["p_corrected"].dropna()
     # .04 x 3/2, .01 x 3/1, .5 x 3/3
     assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S4": 0.03, "S5": 0.5})
     # A notebook that runs alone corrects with the other tests of the committed scorecard.
-    monkeypatch.setattr(claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER]))
-    assert claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"  # .04 x 2/1
+    monkeypatch.setattr(
+        claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER])
+    )
+    assert (
+        claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"
+    )  # .04 x 2/1
     # whatever else it tests
     assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"
 
@@ -178,7 +229,12 @@ def test_other_collections_show_p_values_without_a_correction(paper):
 
 
 def test_a_number_says_what_it_rests_on(paper):
-    counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": claims.COUNTED}
+    counted = {
+        "claim": "S4",
+        "quantity": "skew",
+        "as_published": 3,
+        "evidence": claims.COUNTED,
+    }
     table = claims.judged(WORDS, [ONE, counted])
     assert table["evidence"].tolist() == ["released rewards", "printed tables"]
     assert table["population"].tolist() == ["moral words", "whole vocabularies"]
@@ -186,7 +242,9 @@ def test_a_number_says_what_it_rests_on(paper):
 
 
 def test_models_other_than_the_papers_have_no_word(paper):
-    assert word("S1", {"quantity": "gap", "prompt": "best"} | SURE, study=EMBEDDED) == ""
+    assert (
+        word("S1", {"quantity": "gap", "prompt": "best"} | SURE, study=EMBEDDED) == ""
+    )
 
 
 def test_a_question_of_ours_is_beyond_the_paper(paper):
@@ -214,10 +272,15 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
     claims.state(
         WORDS,
         "02",
-        [{"claim": "S4", "quantity": "skew"} | SURE, {"claim": "S3", "quantity": "b"} | SURE],
+        [
+            {"claim": "S4", "quantity": "skew"} | SURE,
+            {"claim": "S3", "quantity": "b"} | SURE,
+        ],
     )
     claims.state(
-        ITEMS, "06", [{"claim": "S2", "quantity": "tau", "prompt": "GE", "as_published": 0.26}]
+        ITEMS,
+        "06",
+        [{"claim": "S2", "quantity": "tau", "prompt": "GE", "as_published": 0.26}],
     )
     gathered = claims.gather(PUBLISHED)
     words = gathered.drop_duplicates("claim").set_index("claim")["word"]
@@ -225,7 +288,9 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
     # out.
     assert list(words.index) == ["S1", "S2", "S3", "S4", "S5", "S6"]
     assert (
-        words["S2"] == "not shown" and words["S3"] == "holds" and words["S6"] == "not testable here"
+        words["S2"] == "not shown"
+        and words["S3"] == "holds"
+        and words["S6"] == "not testable here"
     )
     assert words["S4"] == "not testable here"
     claims.state(VOCABULARY, "02", [{"claim": "S4", "quantity": "skew"} | SURE])
@@ -233,8 +298,15 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
     assert words["S4"] == "holds" and words["S3"] == "holds"
 
 
-def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(paper, monkeypatch):
-    counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": claims.COUNTED}
+def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(
+    paper, monkeypatch
+):
+    counted = {
+        "claim": "S4",
+        "quantity": "skew",
+        "as_published": 3,
+        "evidence": claims.COUNTED,
+    }
     # the second is on small models
     claims.state(EMBEDDED, "08", [counted, {"claim": "S3", "quantity": "b"} | SURE])
     [kept] = (paper / PUBLISHED.name).glob("*.csv")
@@ -252,7 +324,9 @@ def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(pape
 
 
 def test_claims_read_back_as_they_were_written(paper):
-    claims.state(WORDS, "02", [{"claim": "S3", "quantity": "b", "remark": "null"} | SURE])
+    claims.state(
+        WORDS, "02", [{"claim": "S3", "quantity": "b", "remark": "null"} | SURE]
+    )
     [path] = (paper / WORDS.name).glob("*.csv")
     again = claims.read_claims(path)
     assert (
@@ -269,7 +343,9 @@ def test_claims_read_back_as_they_were_written(paper):
 
 
 def says(rule, printed="", within=None, limit=None, **numbers):
-    row = Declared("S1", "x", "", "", "primary", printed, rule, within, limit, "", "", "")
+    row = Declared(
+        "S1", "x", "", "", "primary", printed, rule, within, limit, "", "", ""
+    )
     return rules.judge(row, Numbers(**numbers))
 
 
@@ -279,7 +355,12 @@ def says(rule, printed="", within=None, limit=None, **numbers):
         (
             True,
             "rounds",
-            {"printed": "0.29", "within": 0.005, "as_published": 0.2936, "corrected": 0.9},
+            {
+                "printed": "0.29",
+                "within": 0.005,
+                "as_published": 0.2936,
+                "corrected": 0.9,
+            },
         ),
         (False, "rounds", {"printed": "0.29", "within": 0.005, "as_published": 0.2632}),
         # 0.02% less: the same number
@@ -287,8 +368,16 @@ def says(rule, printed="", within=None, limit=None, **numbers):
         (False, "rounds", {"printed": "1805124", "within": 0, "corrected": 1800000}),
         (True, "bound", {"printed": "< .05", "as_published": 0.01}),
         (False, "bound", {"printed": "> .10", "as_published": 0.01}),
-        (False, "above", {"limit": 0.5, "corrected": 0.54, "ci_low": 0.48, "ci_high": 0.61}),
-        (True, "above", {"limit": 0, "corrected": 0.54, "ci_low": 0.48, "ci_high": 0.61}),
+        (
+            False,
+            "above",
+            {"limit": 0.5, "corrected": 0.54, "ci_low": 0.48, "ci_high": 0.61},
+        ),
+        (
+            True,
+            "above",
+            {"limit": 0, "corrected": 0.54, "ci_low": 0.48, "ci_high": 0.61},
+        ),
         (True, "below", {"limit": 0, "corrected": -1, "ci_low": -2, "ci_high": -0.1}),
         (False, "below", {"limit": 0, "corrected": -1, "ci_low": -2, "ci_high": 0.1}),
         (True, "at least", {"limit": 3, "corrected": 3}),
@@ -309,7 +398,9 @@ def test_a_count_of_models_has_an_exact_interval():
     nine = rules.count_of_models(9, 10)
     # 9 or more, or 1 or fewer, of 10 fair coins: 2 x (10 + 1) ways
     assert nine["p"] == pytest.approx(22 / 1024)
-    low = nine["ci_low"] / 10  # a share of low gives nine or more of ten in 2.5% of samples
+    low = (
+        nine["ci_low"] / 10
+    )  # a share of low gives nine or more of ten in 2.5% of samples
     assert 10 * low**9 * (1 - low) + low**10 == pytest.approx(0.025)
 
 

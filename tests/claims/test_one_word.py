@@ -32,21 +32,32 @@ def printed_tables(start: str) -> list[list[dict]]:
         for output in cell.get("outputs", [])
     ]
     tables = []
-    for shown in ("".join(output.get("data", {}).get("text/html", "")) for output in outputs):
-        rows = [[html.unescape(cell) for cell in CELL.findall(row)] for row in ROW.findall(shown)]
+    for shown in (
+        "".join(output.get("data", {}).get("text/html", "")) for output in outputs
+    ):
+        rows = [
+            [html.unescape(cell) for cell in CELL.findall(row)]
+            for row in ROW.findall(shown)
+        ]
         if rows and {"sentence", "word"} <= set(rows[0]):
             tables.append([dict(zip(rows[0], row, strict=True)) for row in rows[1:]])
     return tables
 
 
 PRINTED = {
-    start: printed_tables(start) for start in ("02", "03", "04", "05", "06", "07", "08", "09")
+    start: printed_tables(start)
+    for start in ("02", "03", "04", "05", "06", "07", "08", "09")
 }
 
 
 @pytest.mark.parametrize("start", PRINTED)
 def test_a_notebook_shows_the_words_of_the_committed_claims(start):
-    shown = {row["claim"]: row["word"] for table in PRINTED[start] for row in table if row["word"]}
+    shown = {
+        row["claim"]: row["word"]
+        for table in PRINTED[start]
+        for row in table
+        if row["word"]
+    }
     assert shown and shown == {claim: WORDS[claim] for claim in shown}
 
 
@@ -57,7 +68,9 @@ def test_the_scorecard_shows_every_sentence_with_the_word_of_the_committed_claim
         says[claim]: word for claim, word in WORDS.items() if word != "beyond the paper"
     }
     kept = pd.read_csv(
-        ROOT / "figures" / "published" / "scorecard.csv", index_col="claim", keep_default_na=False
+        ROOT / "figures" / "published" / "scorecard.csv",
+        index_col="claim",
+        keep_default_na=False,
     )
     assert kept["word"].to_dict() == WORDS.to_dict()
 
@@ -73,7 +86,9 @@ def supports(row, rule: str, printed: str, within: str, limit: str) -> bool:
     main = row.as_published if pd.isna(row.corrected) else row.corrected
     low, high = (main, main) if pd.isna(row.ci_low) else (row.ci_low, row.ci_high)
     if rule == "rounds":
-        return abs(recipe - float(printed)) <= max(float(within) + 1e-9, abs(float(printed)) / 1000)
+        return abs(recipe - float(printed)) <= max(
+            float(within) + 1e-9, abs(float(printed)) / 1000
+        )
     if rule == "bound":
         return (recipe < float(printed[1:])) == printed.startswith("<")
     if rule in ("count", "all", "most", "at most half"):
@@ -98,7 +113,10 @@ def word_again(rows: pd.DataFrame) -> str:
     of_role = {role: rows[rows["role"] == role] for role in ROLES}
     if not of_role["primary"]["has_texts"].all() or not len(of_role["primary"]):
         return "not testable here"
-    says = {role: of["says"][of["has_texts"]].astype(bool).tolist() for role, of in of_role.items()}
+    says = {
+        role: of["says"][of["has_texts"]].astype(bool).tolist()
+        for role, of in of_role.items()
+    }
     decisive = says["primary"] + says["scale"]
     if all(decisive):
         return "holds" if all(says["also"] + says["printed"]) else "partly"
@@ -110,10 +128,14 @@ def word_again(rows: pd.DataFrame) -> str:
 def test_a_second_implementation_of_the_rules_gives_every_word():
     table = COMMITTED[COMMITTED["word"] != "beyond the paper"].copy()
     rows = table[table["role"].isin(ROLES)].copy()
-    declared = [claims.declared(*row) for row in rows[list(claims.NAMES)].itertuples(index=False)]
+    declared = [
+        claims.declared(*row)
+        for row in rows[list(claims.NAMES)].itertuples(index=False)
+    ]
     given = zip(rows.itertuples(), declared, strict=True)
     rows["says"] = [
-        supports(row, one.rule, one.printed, one.within, one.limit) for row, one in given
+        supports(row, one.rule, one.printed, one.within, one.limit)
+        for row, one in given
     ]
     rows["has_texts"] = [
         row.evidence == claims.COUNTED or one.needs in HAVE[row.population]
@@ -121,11 +143,16 @@ def test_a_second_implementation_of_the_rules_gives_every_word():
     ]
     tests = rows[(rows["role"] == "primary") & rows["p"].notna()]
     smallest, ordered = 1.0, tests["p"].sort_values(ascending=False)
-    for rank, (place, p) in zip(range(len(ordered), 0, -1), ordered.items(), strict=True):
+    for rank, (place, p) in zip(
+        range(len(ordered), 0, -1), ordered.items(), strict=True
+    ):
         # Benjamini and Hochberg's steps, from the largest p
         smallest = min(smallest, p * len(ordered) / rank)
         rows.loc[place, "says"] &= smallest < 0.05
         assert rows.loc[place, "p_corrected"] == pytest.approx(smallest, rel=1e-4)
     again = {claim: word_again(of_claim) for claim, of_claim in rows.groupby("claim")}
     absent = dict.fromkeys(set(table["claim"]) - set(again), "not testable here")
-    assert again | absent == table.drop_duplicates("claim").set_index("claim")["word"].to_dict()
+    assert (
+        again | absent
+        == table.drop_duplicates("claim").set_index("claim")["word"].to_dict()
+    )

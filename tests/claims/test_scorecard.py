@@ -9,7 +9,9 @@ from lib.claims import claims, scorecard
 
 @pytest.fixture
 def gathered() -> pd.DataFrame:
-    blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys([*claims.NUMBERS, "p_corrected"])
+    blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys(
+        [*claims.NUMBERS, "p_corrected"]
+    )
     rows = [
         {"claim": "S1", "quantity": "gap", "word": "holds", "role": "primary"}
         | {"corrected": 0.5, "ci_low": 0.25, "ci_high": 0.75},
@@ -32,7 +34,18 @@ def gathered() -> pd.DataFrame:
 def _declared(monkeypatch):
     def declared(claim, quantity, prompt="", model=""):
         return claims.Declared(
-            claim, quantity, "", "", "", "", "rounds", 0.0, 0.0, "", f"the {quantity}", ""
+            claim,
+            quantity,
+            "",
+            "",
+            "",
+            "",
+            "rounds",
+            0.0,
+            0.0,
+            "",
+            f"the {quantity}",
+            "",
         )
 
     monkeypatch.setattr(claims, "declared", declared)
@@ -49,7 +62,13 @@ def test_sentences_are_counted_once_and_questions_of_ours_are_not(gathered):
 
 
 def test_words_are_counted_for_each_evidence(gathered):
-    gathered["evidence"] = ["released rewards", "printed tables", "printed tables", "", ""]
+    gathered["evidence"] = [
+        "released rewards",
+        "printed tables",
+        "printed tables",
+        "",
+        "",
+    ]
     table = scorecard.counts_by_evidence(gathered.assign(role="primary"))
     assert table.loc["holds"].to_dict() == {
         "all": 1,
@@ -84,7 +103,9 @@ def test_stricter_corrections_keep_fewer_tests(monkeypatch):
         ("S3", "not testable here"),
     ],
 )
-def test_a_statement_has_one_word_and_a_sentence_of_numbers(gathered, monkeypatch, of, word):
+def test_a_statement_has_one_word_and_a_sentence_of_numbers(
+    gathered, monkeypatch, of, word
+):
     row = {
         "statement": "A is B.",
         "claims": of,
@@ -109,7 +130,9 @@ def test_a_statement_has_one_word_and_a_sentence_of_numbers(gathered, monkeypatc
     ],
 )
 def test_a_name_in_a_sentence_becomes_its_number(gathered, name, shown):
-    blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys([*claims.NUMBERS, "p_corrected"])
+    blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys(
+        [*claims.NUMBERS, "p_corrected"]
+    )
     models = [
         blank
         | {
@@ -122,7 +145,9 @@ def test_a_name_in_a_sentence_becomes_its_number(gathered, name, shown):
         }
         for model, n in (("old", 3), ("new", 12))
     ]
-    table = pd.concat([gathered, pd.DataFrame(models).astype({"ci_low": float, "ci_high": float})])
+    table = pd.concat(
+        [gathered, pd.DataFrame(models).astype({"ci_low": float, "ci_high": float})]
+    )
     assert scorecard.filled("{" + name + "}", table) == shown
 
 
@@ -131,14 +156,20 @@ def test_a_name_without_a_number_is_refused(gathered):
         scorecard.filled("It is {S1/absent}.", gathered)
 
 
-def test_every_statement_is_about_sentences_of_the_paper_and_its_numbers_are_declared(monkeypatch):
+def test_every_statement_is_about_sentences_of_the_paper_and_its_numbers_are_declared(
+    monkeypatch,
+):
     monkeypatch.undo()
     table = claims.paper_table("statements")
     assert len(table) == 8
-    assert {name for row in table["claims"] for name in row.split()} <= set(claims.listed().index)
+    assert {name for row in table["claims"] for name in row.split()} <= set(
+        claims.listed().index
+    )
     for row in table.itertuples():
         named = [
             [part or "" for part in match.groups()[:4]]
             for match in scorecard.NAMED.finditer(row.sentence)
         ]
-        assert named and all(claims.declared(*names).claim in row.claims.split() for names in named)
+        assert named and all(
+            claims.declared(*names).claim in row.claims.split() for names in named
+        )

@@ -20,8 +20,13 @@ from lib import ROOT
 from lib.tables import scores
 
 pytestmark = pytest.mark.drill
-MODELS, NOTEBOOKS = ("tiny-a", "tiny-b"), ("01_", "02_")  # each model scored, then both compared
-MARK = "DRILL_OF"  # in the environment of a run and of all that it starts: whose they are
+MODELS, NOTEBOOKS = (
+    ("tiny-a", "tiny-b"),
+    ("01_", "02_"),
+)  # each model scored, then both compared
+MARK = (
+    "DRILL_OF"  # in the environment of a run and of all that it starts: whose they are
+)
 TO_END = 10  # seconds that what a killed run has started may take to notice
 
 
@@ -36,9 +41,13 @@ def models(tmp_path_factory) -> list[str]:
 
 def project_in(folder: Path) -> Path:
     """A copy of what `reproduce` needs of the project, with two of its notebooks."""
-    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(
-        ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models")
+        ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copytree(
+        ROOT / "data",
+        folder / "data",
+        ignore=shutil.ignore_patterns("scores", "cache", "models"),
     )
     shutil.copy(ROOT / "requirements.lock", folder)
     (folder / "notebooks").mkdir()

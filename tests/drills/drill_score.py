@@ -40,7 +40,9 @@ def model(tmp_path_factory) -> Path:
 @pytest.fixture
 def project(tmp_path) -> Path:
     """A copy of what `score` needs of the project; scores go into it."""
-    shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (tmp_path / "data" / "scores").mkdir(parents=True)
     for name in ("prompts.csv", "reward_models.csv", "offensive.txt"):
         shutil.copy(ROOT / "data" / name, tmp_path / "data")
@@ -49,12 +51,25 @@ def project(tmp_path) -> Path:
 
 
 def command(model: Path) -> list[str]:
-    return [sys.executable, "-m", "lib.run", "score", str(model), "--prompts", "many.csv"]
+    return [
+        sys.executable,
+        "-m",
+        "lib.run",
+        "score",
+        str(model),
+        "--prompts",
+        "many.csv",
+    ]
 
 
 def run(project: Path, model: Path, **options) -> subprocess.CompletedProcess:
     return subprocess.run(
-        command(model), cwd=project, capture_output=True, text=True, check=False, **options
+        command(model),
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
     )
 
 
@@ -66,9 +81,13 @@ def table_in(project: Path) -> pd.DataFrame | None:
 
 def ran_alone(folder: Path, model: Path, prompts: str) -> pd.DataFrame:
     """The table of a run that nothing disturbed."""
-    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(
-        ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models")
+        ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copytree(
+        ROOT / "data",
+        folder / "data",
+        ignore=shutil.ignore_patterns("scores", "cache", "models"),
     )
     (folder / "many.csv").write_text(prompts)
     assert run(folder, model).returncode == 0
@@ -100,7 +119,10 @@ def test_killed_at_any_moment(project, model, undisturbed):
     moments = random.Random(0)
     for _ in range(5):
         process = subprocess.Popen(
-            command(model), cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command(model),
+            cwd=project,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         time.sleep(seconds * moments.uniform(0.4, 1))
         process.kill()
@@ -134,7 +156,9 @@ def test_on_a_full_disk(project, model, undisturbed):
     [told] = [line for line in spoilt.stderr.splitlines() if line.startswith("error: ")]
     assert "the disk is full" in told and "Traceback" not in spoilt.stderr
     shutil.copytree(kept, project / "data" / "scores", dirs_exist_ok=True)
-    assert list(kept.rglob("*.rewards")) and table_in(project) is None  # what was computed is there
+    assert (
+        list(kept.rglob("*.rewards")) and table_in(project) is None
+    )  # what was computed is there
     assert_ends_the_same(project, model, undisturbed[0])
 
 
@@ -168,7 +192,9 @@ def wide(tmp_path_factory) -> Path:
     """
     folder = tmp_path_factory.mktemp("wide")
     words = [f"word{i}" for i in range(600)]
-    return tiny.make_checkpoint(folder, "linear_llama", intermediate_size=2**14, vocabulary=words)
+    return tiny.make_checkpoint(
+        folder, "linear_llama", intermediate_size=2**14, vocabulary=words
+    )
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +215,11 @@ def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes):
     """
     (project / "many.csv").write_text(ONE)
     # else it keeps more
-    usual = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    usual = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MALLOC_")
+    }
     # a thread's stack counts as well
     alone = usual | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     given = [sys.executable, "-c", LIMITED, str(megabytes * MB), *command(wide)[3:]]
@@ -199,11 +229,15 @@ def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes):
     assert "Traceback" not in spoilt.stderr, spoilt.stderr
     if megabytes == 16 or spoilt.returncode:
         assert spoilt.returncode == 2, spoilt.stderr
-        [told] = [line for line in spoilt.stderr.splitlines() if line.startswith("error: ")]
+        [told] = [
+            line for line in spoilt.stderr.splitlines() if line.startswith("error: ")
+        ]
         assert "too little memory" in told and table_in(project) is None
         assert_ends_the_same(project, wide, undisturbed_wide)
     else:
         # the limit was met, and more than once if half was still too much
         assert "refused: " in spoilt.stderr
         # other batches
-        pd.testing.assert_frame_equal(table_in(project), undisturbed_wide, rtol=1e-5, atol=1e-5)
+        pd.testing.assert_frame_equal(
+            table_in(project), undisturbed_wide, rtol=1e-5, atol=1e-5
+        )

@@ -56,7 +56,12 @@ def score(folders, place_project_in, tmp_path):
         model = open_model(folders[name], device="cpu", **(load or {}))
         texts = read_prompts(asked and str(asked))
         engine.score_vocabulary(
-            model, texts, scores.path_of(STUDY, name), token_ids=TOKENS, progress=False, **how
+            model,
+            texts,
+            scores.path_of(STUDY, name),
+            token_ids=TOKENS,
+            progress=False,
+            **how,
         )
         return model
 
@@ -69,7 +74,9 @@ def read_in_every_way() -> None:
     page.build(tables, STUDY)
 
 
-@pytest.mark.parametrize("how", [{"reply_mode": "ids"}, {"bos": "double"}, {"prompts": FOREIGN}])
+@pytest.mark.parametrize(
+    "how", [{"reply_mode": "ids"}, {"bos": "double"}, {"prompts": FOREIGN}]
+)
 def test_models_that_were_asked_otherwise_are_not_read_together(score, how):
     score("a")
     score("b", **how)
@@ -103,4 +110,6 @@ def test_a_card_is_made_of_no_table_that_was_scored_otherwise(score, folders, ho
 
 def test_a_card_is_made_of_a_table_of_its_own_settings(score, folders):
     score("a")
-    assert len(making.vocabulary_of(open_model(folders["a"], device="cpu"), STUDY)) == len(TOKENS)
+    assert len(
+        making.vocabulary_of(open_model(folders["a"], device="cpu"), STUDY)
+    ) == len(TOKENS)

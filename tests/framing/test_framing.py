@@ -26,11 +26,20 @@ def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more
     return pd.DataFrame(columns).astype({"sentiment": float, "reward": float})
 
 
-SIX = observed([1, 2, 3, -1, -2, -3], [2, 4, 6, -1, -2, -3])  # slope 2 above zero, slope 1 below
+SIX = observed(
+    [1, 2, 3, -1, -2, -3], [2, 4, 6, -1, -2, -3]
+)  # slope 2 above zero, slope 1 below
 
 
 def planted(
-    up=1.0, down=0.5, models=8, words=300, noise=0.5, between=0.0, seed=0, prompt="greatest"
+    up=1.0,
+    down=0.5,
+    models=8,
+    words=300,
+    noise=0.5,
+    between=0.0,
+    seed=0,
+    prompt="greatest",
 ):
     """Words of sentiment -4 .. 4 without 0, the same for all models; the models' slopes differ
     by `between` (SD).
@@ -53,7 +62,14 @@ def planted(
 
 
 def test_a_prompt_is_taken_apart_by_its_name():
-    names = ["best", "greatest", "good_time_one", "worst", "bad_ever_one", "terrible_world_single"]
+    names = [
+        "best",
+        "greatest",
+        "good_time_one",
+        "worst",
+        "bad_ever_one",
+        "terrible_world_single",
+    ]
     assert [polarity(prompt) for prompt in names] == [1, 1, 1, -1, -1, -1]
     assert with_polarity(["worst", "lovely", "best_moon_one", "bad_time_one"]) == [
         "worst",
@@ -61,7 +77,9 @@ def test_a_prompt_is_taken_apart_by_its_name():
     ]
 
 
-@pytest.mark.parametrize("name", ["lovely", "best_ever", "best_ever_one_more", "best_moon_one", ""])
+@pytest.mark.parametrize(
+    "name", ["lovely", "best_ever", "best_ever_one_more", "best_moon_one", ""]
+)
 def test_a_prompt_of_unknown_polarity_is_refused(name):
     with pytest.raises(
         InputError,
@@ -72,12 +90,24 @@ def test_a_prompt_of_unknown_polarity_is_refused(name):
 
 def test_observations_have_one_row_per_model_prompt_and_word():
     joined = pd.DataFrame(
-        {"word": ["joy", "null"], "sentiment": [3, -1], "best": [5.0, 1.0], "worst": [0.0, 2.0]}
+        {
+            "word": ["joy", "null"],
+            "sentiment": [3, -1],
+            "best": [5.0, 1.0],
+            "worst": [0.0, 2.0],
+        }
     )
     rows = effects.observations({"M": joined, "N": joined.head(1)}, ["worst", "best"])
     assert list(rows.columns) == ["model", "prompt", "word", "sentiment", "reward"]
     assert rows["model"].tolist() == ["M"] * 4 + ["N"] * 2
-    assert rows["prompt"].tolist() == ["worst", "worst", "best", "best", "worst", "best"]
+    assert rows["prompt"].tolist() == [
+        "worst",
+        "worst",
+        "best",
+        "best",
+        "worst",
+        "best",
+    ]
     assert rows["word"].tolist() == ["joy", "null", "joy", "null", "joy", "joy"]
     assert rows["reward"].tolist() == [0, 2, 5, 1, 0, 5]
 
@@ -87,11 +117,17 @@ def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
         [SIX, SIX.assign(model="N", reward=100 - 7 * SIX["reward"])], ignore_index=True
     )
     found = effects.standardised(rows)
-    assert found.groupby("model")["reward"].mean().to_numpy() == pytest.approx([0, 0], abs=1e-12)
-    assert found.groupby("model")["reward"].std(ddof=0).to_numpy() == pytest.approx([1, 1])
+    assert found.groupby("model")["reward"].mean().to_numpy() == pytest.approx(
+        [0, 0], abs=1e-12
+    )
+    assert found.groupby("model")["reward"].std(ddof=0).to_numpy() == pytest.approx(
+        [1, 1]
+    )
     m, n = (found.loc[found["model"] == name, "reward"].to_numpy() for name in "MN")
     assert n == pytest.approx(-m)  # the sign of a scale survives, its size does not
-    centred = np.array([2, 4, 6, -1, -2, -3]) - 1  # its squares sum to 1 + 9 + 25 + 4 + 9 + 16 = 64
+    centred = (
+        np.array([2, 4, 6, -1, -2, -3]) - 1
+    )  # its squares sum to 1 + 9 + 25 + 4 + 9 + 16 = 64
     assert m == pytest.approx(centred / np.sqrt(64 / 6))
 
 
@@ -104,15 +140,22 @@ def test_a_slope_by_hand():
     assert found["slope"] == pytest.approx(5 / 2)
     residuals = np.array([0.5, -1, 0.5])  # y - (-0.5 + 2.5 x)
     # one degree of freedom
-    assert found["standard_error"] == pytest.approx(np.sqrt((residuals**2).sum() / 1 / 2))
+    assert found["standard_error"] == pytest.approx(
+        np.sqrt((residuals**2).sum() / 1 / 2)
+    )
     assert found["r2"] == pytest.approx(1 - 1.5 / 14)  # 14 = 4 + 1 + 9
     assert found["n"] == 3
-    assert (found["model"], found["prompt"], found["predictor"]) == ("M", "greatest", "sentiment")
+    assert (found["model"], found["prompt"], found["predictor"]) == (
+        "M",
+        "greatest",
+        "sentiment",
+    )
 
 
 def test_too_few_words_and_predictors_that_are_one_are_refused():
     with pytest.raises(
-        InputError, match="2 words of M, greatest give no slope on sentiment; score more words"
+        InputError,
+        match="2 words of M, greatest give no slope on sentiment; score more words",
     ):
         effects.slopes(SIX.head(2))
     with pytest.raises(
@@ -154,9 +197,14 @@ def test_the_gap_is_on_the_side_that_the_prompt_asks_for():
 def test_the_papers_test_from_the_slopes_of_its_own_figure():
     gaps = effects.gaps(claims.paper_table("fig3c_slopes")).set_index("model")
     steeper = (gaps["gap"] > 0).groupby(gaps["prompt"]).sum()
-    assert steeper[["best", "greatest"]].tolist() == [9, 8]  # sections 3.1 and 3.2: 9/10 and 8/10
+    assert steeper[["best", "greatest"]].tolist() == [
+        9,
+        8,
+    ]  # sections 3.1 and 3.2: 9/10 and 8/10
     of_greatest = gaps[gaps["prompt"] == "greatest"]
-    found = pg.ttest(of_greatest["positive"], of_greatest["negative"], paired=True).iloc[0]
+    found = pg.ttest(
+        of_greatest["positive"], of_greatest["negative"], paired=True
+    ).iloc[0]
     # printed: 2.6; read off the figure: 2.48
     assert found["T"] == pytest.approx(2.48, abs=0.005) and found["dof"] == 9
 
@@ -164,7 +212,12 @@ def test_the_papers_test_from_the_slopes_of_its_own_figure():
 # --- words and models both drawn ------------------------------------------------------------------
 
 
-STATISTICS = [effects.whole_slope, effects.slope_gap, effects.log_spread_ratio, effects.mean_gap]
+STATISTICS = [
+    effects.whole_slope,
+    effects.slope_gap,
+    effects.log_spread_ratio,
+    effects.mean_gap,
+]
 
 
 def by_second_implementation(statistic, x, y):
@@ -204,19 +257,31 @@ def test_statistics_do_not_mind_a_shift_and_know_their_scale(statistic):
     )
     times = 1 if statistic is effects.log_spread_ratio else 5
     assert shifted == pytest.approx(before) and same == pytest.approx(moved)
-    assert scaled == pytest.approx(times * before) and wider == pytest.approx(times * moved)
+    assert scaled == pytest.approx(times * before) and wider == pytest.approx(
+        times * moved
+    )
     flipped, _ = statistic(-x, y)  # what was positive is negative
-    assert flipped == pytest.approx(before if statistic is effects.slope_gap else -before)
+    assert flipped == pytest.approx(
+        before if statistic is effects.slope_gap else -before
+    )
 
 
 def test_the_error_of_a_gap_is_that_of_two_hc3_slopes():
     rows = planted(models=2, words=300, noise=1)
-    found = effects.by_words(effects.measured(rows, effects.slope_gap)).set_index("model")
-    errors = effects.slopes_by_sign(rows, robust=True).query("model == 'M0'")["standard_error"]
+    found = effects.by_words(effects.measured(rows, effects.slope_gap)).set_index(
+        "model"
+    )
+    errors = effects.slopes_by_sign(rows, robust=True).query("model == 'M0'")[
+        "standard_error"
+    ]
     # of separate words
-    assert found.loc["M0", "standard_error"] == pytest.approx(np.sqrt((errors**2).sum()))
+    assert found.loc["M0", "standard_error"] == pytest.approx(
+        np.sqrt((errors**2).sum())
+    )
     half = stats.t.ppf(0.975, 299) * found.loc["M0", "standard_error"]
-    assert found.loc["M0", "ci_high"] - found.loc["M0", "estimate"] == pytest.approx(half)
+    assert found.loc["M0", "ci_high"] - found.loc["M0", "estimate"] == pytest.approx(
+        half
+    )
     assert found.loc[effects.ALL, "estimate"] == pytest.approx(
         found.loc[["M0", "M1"], "estimate"].mean()
     )
@@ -237,12 +302,15 @@ def test_a_word_in_several_spellings_is_one_word():
 
 def test_intervals_need_words_of_both_signs_and_all_rewards():
     with pytest.raises(
-        InputError, match="M: 3 positive words are too few for an interval; have at least 10"
+        InputError,
+        match="M: 3 positive words are too few for an interval; have at least 10",
     ):
         effects.measured(SIX, effects.mean_gap)
     rows = planted(models=1, words=80)
     lacking = pd.concat([rows, rows.assign(prompt="best").head(79)])
-    with pytest.raises(InputError, match="M0: not every word has a reward for every prompt"):
+    with pytest.raises(
+        InputError, match="M0: not every word has a reward for every prompt"
+    ):
         effects.by_words(effects.measured(lacking, effects.mean_gap))
 
 
@@ -250,24 +318,32 @@ def test_intervals_need_words_of_both_signs_and_all_rewards():
 
 
 def test_the_correlation_of_two_prompts_by_hand(score_table):
-    table = score_table(list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1])
+    table = score_table(
+        list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1]
+    )
     found = opposites.correlations({"M": table, "N": table}, "greatest", "best")
     # sum of products 4, of squares 5 and 5
     assert found.values.tolist() == pytest.approx([4 / 5, 4 / 5])
-    assert opposites.correlations({"M": table}, "greatest", "worst").values["M"] == pytest.approx(
-        -1
-    )
+    assert opposites.correlations({"M": table}, "greatest", "worst").values[
+        "M"
+    ] == pytest.approx(-1)
 
 
 def test_the_error_of_a_correlation_is_as_theory_says(score_table):
     random = np.random.default_rng(2)
     x = random.normal(size=2000)
     table = score_table(
-        [f"w{i}" for i in range(2000)], best=x, greatest=0.6 * x + 0.8 * random.normal(size=2000)
+        [f"w{i}" for i in range(2000)],
+        best=x,
+        greatest=0.6 * x + 0.8 * random.normal(size=2000),
     )
     found = opposites.correlations({"M": table}, "best", "greatest")
-    theory = (1 - found.values["M"] ** 2) / np.sqrt(2000)  # of a bivariate normal distribution
-    assert found.by_model().loc["M", "standard_error"] == pytest.approx(theory, rel=0.06)
+    theory = (1 - found.values["M"] ** 2) / np.sqrt(
+        2000
+    )  # of a bivariate normal distribution
+    assert found.by_model().loc["M", "standard_error"] == pytest.approx(
+        theory, rel=0.06
+    )
 
 
 def test_corners_are_extreme_in_both_directions(score_table):

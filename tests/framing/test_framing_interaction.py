@@ -18,8 +18,14 @@ def observed(wider, words=400, models=6, seed=0):
     for prompt, times in wider.items():
         for m in range(models):
             reward = np.where(sentiment > 0, times, 1) * random.normal(size=words)
-            columns = {"model": f"M{m}", "prompt": prompt, "word": [f"w{i}" for i in range(words)]}
-            frames.append(pd.DataFrame(columns | {"sentiment": sentiment, "reward": reward}))
+            columns = {
+                "model": f"M{m}",
+                "prompt": prompt,
+                "word": [f"w{i}" for i in range(words)],
+            }
+            frames.append(
+                pd.DataFrame(columns | {"sentiment": sentiment, "reward": reward})
+            )
     return pd.concat(frames, ignore_index=True)
 
 
@@ -34,13 +40,18 @@ def test_the_interaction_by_hand():
         "model": "M",
     }
     # SD 3 and 1
-    best = pd.DataFrame(words | {"prompt": "best", "reward": [0.0, 6] * 10 + [0, 2] * 10})
+    best = pd.DataFrame(
+        words | {"prompt": "best", "reward": [0.0, 6] * 10 + [0, 2] * 10}
+    )
     # SD 1 and 2
-    worst = pd.DataFrame(words | {"prompt": "worst", "reward": [0.0, 2] * 10 + [0, 4] * 10})
+    worst = pd.DataFrame(
+        words | {"prompt": "worst", "reward": [0.0, 2] * 10 + [0, 4] * 10}
+    )
     one = interaction_of(pd.concat([best, worst]))
     assert np.exp(one.values["M"]) == pytest.approx((3 / 1) / (1 / 2))
     with pytest.raises(
-        InputError, match="needs a prompt for good and one for bad things, as prompts=best,worst"
+        InputError,
+        match="needs a prompt for good and one for bad things, as prompts=best,worst",
     ):
         interaction_of(best)
 
@@ -49,7 +60,9 @@ def test_the_planted_interaction_is_found_and_needs_no_scale():
     rows = observed({"best": 2.0, "worst": 0.5})
     found = interaction_of(rows)
     assert found.mean.ci_low < np.log(4) < found.mean.ci_high and found.mean.ci_low > 1
-    scaled = rows.assign(reward=5 - 3 * rows["reward"] * np.where(rows["model"] == "M2", 1000, 1))
+    scaled = rows.assign(
+        reward=5 - 3 * rows["reward"] * np.where(rows["model"] == "M2", 1000, 1)
+    )
     pd.testing.assert_frame_equal(interaction_of(scaled).by_model(), found.by_model())
 
 
@@ -61,9 +74,15 @@ def test_order_alone_shows_no_interaction_where_only_the_scale_is_bent():
     for side, prompt in ((1, "best"), (-1, "worst")):
         for m in range(8):
             latent = side * 0.8 * sentiment + random.normal(size=words)
-            columns = {"model": f"M{m}", "prompt": prompt, "word": [f"w{i}" for i in range(words)]}
+            columns = {
+                "model": f"M{m}",
+                "prompt": prompt,
+                "word": [f"w{i}" for i in range(words)],
+            }
             frames.append(
-                pd.DataFrame(columns | {"sentiment": sentiment, "reward": np.exp(latent)})
+                pd.DataFrame(
+                    columns | {"sentiment": sentiment, "reward": np.exp(latent)}
+                )
             )
     rows = pd.concat(frames)
     # exp stretches what lies higher by 1.6: a factor of 5 on each side

@@ -25,7 +25,9 @@ def planted_frequency(effect, confounded, models=3, words=500, seed=0):
                 "word": [f"w{i}" for i in range(words)],
                 "sentiment": sentiment,
                 "log_frequency": log_frequency,
-                "reward": follows + effect * log_frequency + random.normal(0, 0.5, words),
+                "reward": follows
+                + effect * log_frequency
+                + random.normal(0, 0.5, words),
             }
         )
         for m in range(models)
@@ -35,7 +37,10 @@ def planted_frequency(effect, confounded, models=3, words=500, seed=0):
 
 def test_frequency_is_recovered_and_sentiment_does_not_pass_for_it():
     rows = planted_frequency(effect=0.3, confounded=0.4)
-    slope = {c: frequency.frequency_slopes(rows, c)["slope"].to_numpy() for c in frequency.CONTROLS}
+    slope = {
+        c: frequency.frequency_slopes(rows, c)["slope"].to_numpy()
+        for c in frequency.CONTROLS
+    }
     assert slope["bent"] == pytest.approx([0.3] * 3, abs=0.06)
     assert (slope["none"] > 1).all()  # what positive words bring is counted too
     nothing = planted_frequency(effect=0, confounded=0.4)
@@ -59,10 +64,13 @@ def test_a_straight_control_is_the_papers_regression():
 @pytest.mark.parametrize("control", list(frequency.CONTROLS))
 def test_a_models_slope_and_its_error_are_those_of_statsmodels(control):
     rows = planted_frequency(effect=0.3, confounded=0.4, models=2)
-    found = effects.by_words(frequency.measured(rows, control)).set_index("model").loc["M1"]
+    found = (
+        effects.by_words(frequency.measured(rows, control)).set_index("model").loc["M1"]
+    )
     group = rows[rows["model"] == "M1"]
     other = sm.OLS(
-        group["reward"], sm.add_constant(frequency.predictors(group, control).astype(float))
+        group["reward"],
+        sm.add_constant(frequency.predictors(group, control).astype(float)),
     ).fit(cov_type="HC3")
     assert [found["estimate"], found["standard_error"]] == pytest.approx(
         [other.params["log_frequency"], other.bse["log_frequency"]]
@@ -84,8 +92,11 @@ def test_what_the_control_changes_is_the_difference_with_the_influence_of_both()
     before, after = frequency.measured(rows), frequency.measured(rows, "bent")
     found = after["greatest"] - before["greatest"]
     slopes = {
-        c: frequency.frequency_slopes(rows, c).set_index("model")["slope"] for c in ("none", "bent")
+        c: frequency.frequency_slopes(rows, c).set_index("model")["slope"]
+        for c in ("none", "bent")
     }
-    assert found.values.to_dict() == pytest.approx((slopes["bent"] - slopes["none"]).to_dict())
+    assert found.values.to_dict() == pytest.approx(
+        (slopes["bent"] - slopes["none"]).to_dict()
+    )
     mean = effects.by_words({"greatest": found}).set_index("model").loc[effects.ALL]
     assert mean["ci_high"] < 0  # what positive words bring is no longer counted

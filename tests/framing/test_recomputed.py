@@ -13,7 +13,16 @@ from lib.tables import lexicons
 from lib.tables.lexicons import Lexicon
 
 # as if AFINN's
-GRADES = {"joy": 3, "nice": 3, "win": 4, "love": 2, "war": -2, "kill": -3, "hate": -3, "sad": -1}
+GRADES = {
+    "joy": 3,
+    "nice": 3,
+    "win": 4,
+    "love": 2,
+    "war": -2,
+    "kill": -3,
+    "hate": -3,
+    "sad": -1,
+}
 COUNTS = {
     "joy": 10.0,
     "nice": 100.0,
@@ -31,10 +40,15 @@ def tables(score_table, monkeypatch):
     frequency; N: half of it.
     """
     lists = {
-        "afinn": pd.DataFrame({"word": GRADES.keys(), "sentiment": map(float, GRADES.values())}),
+        "afinn": pd.DataFrame(
+            {"word": GRADES.keys(), "sentiment": map(float, GRADES.values())}
+        ),
         "bnc": pd.DataFrame({"word": COUNTS.keys(), "frequency": COUNTS.values()}),
     }
-    known = {name: Lexicon(name, words.columns[1], words, words) for name, words in lists.items()}
+    known = {
+        name: Lexicon(name, words.columns[1], words, words)
+        for name, words in lists.items()
+    }
     monkeypatch.setattr(lexicons, "load", known.__getitem__)
     # the authors' join leaves out " joy", which is read as the same input as "joy"
     texts = [*GRADES, " joy", "zebra"]
@@ -43,7 +57,9 @@ def tables(score_table, monkeypatch):
     groups = [*range(len(GRADES)), 0, len(GRADES)]
     rewards = {"greatest": bent, "best": 3 * bent, "worst": -bent}
     return {
-        name: score_table(texts, groups, **{prompt: size * own for prompt, own in rewards.items()})
+        name: score_table(
+            texts, groups, **{prompt: size * own for prompt, own in rewards.items()}
+        )
         for name, size in (("M", 1.0), ("N", 0.5))
     }
 
@@ -73,12 +89,16 @@ def test_every_slope_of_the_figure_comes_back(tables):
     )
 
 
-def test_one_changed_reward_changes_its_cells_and_a_changed_print_changes_no_number_of_ours(tables):
+def test_one_changed_reward_changes_its_cells_and_a_changed_print_changes_no_number_of_ours(
+    tables,
+):
     before = recomputed.slope_cells(tables, fig3c())
     tables["M"].loc[2, "greatest"] += 1  # `win`, a positive word
     after = recomputed.slope_cells(tables, fig3c())
     moved = before["as_published"].astype(float) != after["as_published"].astype(float)
-    assert after.loc[moved, ["row", "column"]].to_numpy().tolist() == [["greatest positive", "M"]]
+    assert after.loc[moved, ["row", "column"]].to_numpy().tolist() == [
+        ["greatest positive", "M"]
+    ]
     # Positive grades 3 3 4 2 have mean 3; `win` lies 1 above it, of 0 + 0 + 1 + 1 in all: the slope
     # grows by 1/2.
     assert after.loc[moved, "as_published"].iloc[0] == pytest.approx(2.5)
@@ -95,7 +115,9 @@ def test_slopes_on_frequency_come_back_and_follow_rewards_alone(tables):
     logs = {word: np.log(count) for word, count in COUNTS.items()}
     for table in tables.values():
         words = table["text"].str.strip()
-        table["best"] = (words.map(logs).fillna(0) + words.map(GRADES).fillna(0)).astype("float32")
+        table["best"] = (
+            words.map(logs).fillna(0) + words.map(GRADES).fillna(0)
+        ).astype("float32")
         table["greatest"], table["worst"] = 2 * table["best"], -table["best"]
     slopes = {"greatest": 2, "best": 1, "worst": -1}
     printed = pd.DataFrame(
@@ -104,8 +126,13 @@ def test_slopes_on_frequency_come_back_and_follow_rewards_alone(tables):
     )
     cells = recomputed.frequency_cells(tables, printed)
     assert len(cells) == 6 and cells["agrees"].all()
-    wrong = recomputed.frequency_cells(tables, printed.assign(slope=printed["slope"] + 1))
-    assert wrong["as_published"].equals(cells["as_published"]) and not wrong["agrees"].any()
+    wrong = recomputed.frequency_cells(
+        tables, printed.assign(slope=printed["slope"] + 1)
+    )
+    assert (
+        wrong["as_published"].equals(cells["as_published"])
+        and not wrong["agrees"].any()
+    )
 
 
 def test_lists_of_best_plus_worst_are_read_on_texts_as_they_are_and_ties_may_stand_in_any_order(
@@ -115,7 +142,8 @@ def test_lists_of_best_plus_worst_are_read_on_texts_as_they_are_and_ties_may_sta
     table = score_table(texts, best=[*range(48), 48, 48], worst=[0.0] * 50)
     order = [f"t{i}" for i in (48, 49, *range(47, 29, -1), *range(19, -1, -1))]
     index = pd.MultiIndex.from_tuples(
-        [("optimal", i) for i in range(1, 21)] + [("pessimal", i) for i in range(20, 0, -1)],
+        [("optimal", i) for i in range(1, 21)]
+        + [("pessimal", i) for i in range(20, 0, -1)],
         names=["end", "position"],
     )
     printed = pd.DataFrame({"M": order}, index)
@@ -127,7 +155,9 @@ def test_lists_of_best_plus_worst_are_read_on_texts_as_they_are_and_ties_may_sta
     wrong = recomputed.combined_cells(
         {"M": table}, "A8", printed.replace({"t47": "t30", "t30": "t47"})
     )
-    assert wrong["agrees"].sum() == 38 and wrong["as_published"].equals(again["as_published"])
+    assert wrong["agrees"].sum() == 38 and wrong["as_published"].equals(
+        again["as_published"]
+    )
     table.loc[0, "best"] = 99
     moved = recomputed.combined_cells({"M": table}, "A8", printed)
     # all places move by one; two tie

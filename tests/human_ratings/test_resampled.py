@@ -10,17 +10,29 @@ from lib.human_ratings import resampled, words
 
 def test_whole_stems_are_drawn_with_replacement():
     rows_of = {"joy": np.array([0, 3]), "war": np.array([1]), "calm": np.array([2])}
-    many = [list(resampled.draw_stems(rows_of, np.random.default_rng(seed))) for seed in range(50)]
+    many = [
+        list(resampled.draw_stems(rows_of, np.random.default_rng(seed)))
+        for seed in range(50)
+    ]
     assert {len(rows) for rows in many} == {4}  # as many rows as there are
     for rows in many:  # both rows of joy come together, unless the last one is cut
         assert all(rows[place + 1] == 3 for place in range(3) if rows[place] == 0)
-    assert any(len(set(rows)) < 3 for rows in many) and {*np.concatenate(many)} == {0, 1, 2, 3}
+    assert any(len(set(rows)) < 3 for rows in many) and {*np.concatenate(many)} == {
+        0,
+        1,
+        2,
+        3,
+    }
 
 
 def test_an_interval_is_the_middle_95_percent_of_heads():
-    values = pd.DataFrame([range(41), [5] * 41], index=["rivers", "phones"])  # words x heads
+    values = pd.DataFrame(
+        [range(41), [5] * 41], index=["rivers", "phones"]
+    )  # words x heads
     interval = resampled.with_interval(values)
-    assert interval.loc["rivers"].tolist() == [20, 1, 39] and interval.loc["phones"].tolist() == [
+    assert interval.loc["rivers"].tolist() == [20, 1, 39] and interval.loc[
+        "phones"
+    ].tolist() == [
         5,
         5,
         5,

@@ -32,14 +32,17 @@ def test_a_third_of_the_words_is_held_out_and_no_stem_is_on_both_sides():
         ["abuse", "abusive", "abused"],
         ["happy", "happiness"],
     ):
-        assert len(set(words.is_held_out(family))) == 1  # whatever the list that is asked about
+        assert (
+            len(set(words.is_held_out(family))) == 1
+        )  # whatever the list that is asked about
     # as vader_lexicon.txt has it
     assert rated.loc[rated["word"] == "joy", "sentiment"].item() == 2.8
 
 
 def test_another_lexicon_holds_out_the_same_stems():
     vader, afinn = (
-        words.rated_words(name).set_index("word")["held_out"] for name in ("vader", "afinn")
+        words.rated_words(name).set_index("word")["held_out"]
+        for name in ("vader", "afinn")
     )
     both = vader.index.intersection(afinn.index)
     assert len(both) > 2000 and (vader[both] == afinn[both]).all()
@@ -59,7 +62,9 @@ def test_loss_by_hand(monkeypatch):
     entropy = -(3 / 4 * log(3 / 4) + 1 / 4 * log(1 / 4))
     assert training.preference_loss(rewards, rewards).item() == pytest.approx(entropy)
     # only differences count
-    assert training.preference_loss(rewards + 5, rewards).item() == pytest.approx(entropy)
+    assert training.preference_loss(rewards + 5, rewards).item() == pytest.approx(
+        entropy
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +92,8 @@ def test_only_a_head_of_two_layers_turns_a_sign_by_the_prompt(planted):
     for units in (0, 32):
         head = training.fit(states[:, :300], signed[:, :300], units)
         rho[units] = [
-            training.accuracy(head(of_prompt[300:]), ratings[300:]) for of_prompt in states
+            training.accuracy(head(of_prompt[300:]), ratings[300:])
+            for of_prompt in states
         ]
     assert rho[32][0] > 0.9 and rho[32][1] < -0.9
     # one direction orders replies alike after both prompts
@@ -98,7 +104,8 @@ def test_a_head_is_the_same_again_and_does_not_depend_on_the_states_unit(planted
     states, _, signed = planted
     head, again = (training.fit(states, signed, 32) for _ in range(2))
     assert all(
-        torch.equal(a, b) for a, b in zip(head.parameters(), again.parameters(), strict=True)
+        torch.equal(a, b)
+        for a, b in zip(head.parameters(), again.parameters(), strict=True)
     )
     moved = training.fit(5 * states - 1, signed, 32)
     assert torch.allclose(moved(5 * states - 1), head(states), atol=1e-3)
@@ -132,7 +139,9 @@ def test_it_scores_like_a_plain_forward_and_bfloat16_keeps_the_order(trained):
         for reward, whole in zip(rewards, ids, strict=False):
             hidden = model.backbone(torch.tensor([whole])).last_hidden_state[:, -1]
             assert model.head(hidden).item() == pytest.approx(reward, abs=1e-3)
-    half = score_replies(reward_models.load(training.NICKNAME, dtype="bfloat16"), GREATEST, replies)
+    half = score_replies(
+        reward_models.load(training.NICKNAME, dtype="bfloat16"), GREATEST, replies
+    )
     assert training.accuracy(rewards, half) >= 0.99
 
 
@@ -141,11 +150,17 @@ def test_transformers_own_class_reads_the_linear_head(tmp_path):
         pytest.skip("V-Smol-135M-linear is not trained")
     model = reward_models.load("V-Smol-135M-linear")
     rewards = score_replies(model, GREATEST, [" love", " hate"])
-    theirs = AutoModelForSequenceClassification.from_pretrained(TRAINED / "V-Smol-135M-linear")
+    theirs = AutoModelForSequenceClassification.from_pretrained(
+        TRAINED / "V-Smol-135M-linear"
+    )
     for reward, whole in zip(
-        rewards, model.encode(model.conversation(GREATEST), [" love", " hate"]), strict=True
+        rewards,
+        model.encode(model.conversation(GREATEST), [" love", " hate"]),
+        strict=True,
     ):
-        assert theirs(torch.tensor([whole])).logits.item() == pytest.approx(reward, abs=1e-3)
+        assert theirs(torch.tensor([whole])).logits.item() == pytest.approx(
+            reward, abs=1e-3
+        )
 
 
 def test_every_prompt_of_the_training_has_a_polarity_and_none_asks_for_the_best():

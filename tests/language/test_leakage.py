@@ -23,7 +23,9 @@ def planted(
     random = np.random.default_rng(seed)
     # own: what the base knows beyond frequency
     frequency, own = random.standard_normal(n), random.standard_normal(n)
-    valence = random.standard_normal(n) + 0.3 * frequency  # nice words are more frequent
+    valence = (
+        random.standard_normal(n) + 0.3 * frequency
+    )  # nice words are more frequent
     reward = (
         1.5 * valence.clip(min=0)
         + 0.5 * valence.clip(max=0)
@@ -43,7 +45,11 @@ def planted(
 
 
 def rho_of(rows: pd.DataFrame, held: str) -> pd.Series:
-    return leakage.explained(rows, PROMPTS, resamples=200).set_index("held_constant").loc[held]
+    return (
+        leakage.explained(rows, PROMPTS, resamples=200)
+        .set_index("held_constant")
+        .loc[held]
+    )
 
 
 @pytest.fixture
@@ -52,8 +58,12 @@ def tables(score_table):
     its base.
     """
     texts = [" love", "love", "the", "murder", "zqxjvk", "Love"]
-    rewards = score_table(texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, 0, 9])
-    return rewards, score_table(texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05]))
+    rewards = score_table(
+        texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, 0, 9]
+    )
+    return rewards, score_table(
+        texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05])
+    )
 
 
 def test_words_are_one_row_each_and_forms_add_up(tables):
@@ -65,20 +75,24 @@ def test_words_are_one_row_each_and_forms_add_up(tables):
     )
     assert found.loc["love", "reward greatest"] == 5
     assert (
-        found.loc["love", "positive"] == pytest.approx(3.2) and found.loc["love", "negative"] == 0
+        found.loc["love", "positive"] == pytest.approx(3.2)
+        and found.loc["love", "negative"] == 0
     )
     assert (
         found.loc["murder", "negative"] == pytest.approx(-3.7)
         and found.loc["murder", "positive"] == 0
     )
     assert found.loc["the", ["positive", "negative"]].tolist() == [0, 0]  # not rated
-    assert found.loc["the", "frequency"] == pytest.approx(4.73, abs=0.05)  # 5% of English text
+    assert found.loc["the", "frequency"] == pytest.approx(
+        4.73, abs=0.05
+    )  # 5% of English text
 
 
 def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table):
     rewards, logs = tables
     with pytest.raises(
-        InputError, match="different vocabularies; compare a reward model with the language model"
+        InputError,
+        match="different vocabularies; compare a reward model with the language model",
     ):
         leakage.words(rewards, score_table(["other"] * 6, greatest=range(6)), PROMPTS)
     with pytest.raises(InputError, match="the log-probabilities have no prompt 'best'"):
@@ -88,12 +102,18 @@ def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table)
 @pytest.mark.parametrize("held", list(leakage.HELD_CONSTANT))
 def test_partial_correlation_is_pingouins(held):
     rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
-    columns = ["reward greatest", "log_probability greatest", *leakage.HELD_CONSTANT[held]]
-    expected = pingouin.partial_corr(rows, *columns[:2], columns[2:] or None, method="spearman")[
-        "r"
-    ].item()
+    columns = [
+        "reward greatest",
+        "log_probability greatest",
+        *leakage.HELD_CONSTANT[held],
+    ]
+    expected = pingouin.partial_corr(
+        rows, *columns[:2], columns[2:] or None, method="spearman"
+    )["r"].item()
     ranks = np.cov(stats.rankdata(rows[columns], axis=0), rowvar=False)
-    assert leakage.partial(ranks, range(len(columns))) == pytest.approx(expected, abs=1e-9)
+    assert leakage.partial(ranks, range(len(columns))) == pytest.approx(
+        expected, abs=1e-9
+    )
     assert rho_of(rows, held)["rho"] == pytest.approx(expected, abs=1e-9)
 
 
@@ -101,23 +121,33 @@ def test_bootstrap_covariances_are_those_of_resampled_rows_ranked_anew():
     values = np.random.default_rng(1).integers(0, 9, (50, 3))  # many ties
     random = np.random.default_rng(7)
     expected = [
-        np.cov(stats.rankdata(values[random.integers(50, size=50)], axis=0), rowvar=False)
+        np.cov(
+            stats.rankdata(values[random.integers(50, size=50)], axis=0), rowvar=False
+        )
         for _ in range(5)
     ]
-    assert leakage.rank_covariances(values, 5, seed=7) == pytest.approx(np.array(expected))
+    assert leakage.rank_covariances(values, 5, seed=7) == pytest.approx(
+        np.array(expected)
+    )
 
 
 def test_correlations_do_not_depend_on_monotone_changes_or_order():
     rows = planted(0.3, n=300)
     changed = rows.assign(
-        **{"reward greatest": np.exp(rows["reward greatest"]), "frequency": rows["frequency"] ** 3}
+        **{
+            "reward greatest": np.exp(rows["reward greatest"]),
+            "frequency": rows["frequency"] ** 3,
+        }
     )
     columns = ["rho", "share", "tau"]
     first, second = (
-        leakage.explained(one, PROMPTS, resamples=2)[columns] for one in (rows, changed[::-1])
+        leakage.explained(one, PROMPTS, resamples=2)[columns]
+        for one in (rows, changed[::-1])
     )
     pd.testing.assert_frame_equal(first, second)
-    tau = stats.kendalltau(rows["reward greatest"], rows["log_probability greatest"]).statistic
+    tau = stats.kendalltau(
+        rows["reward greatest"], rows["log_probability greatest"]
+    ).statistic
     assert rho_of(rows, "nothing")["tau"] == pytest.approx(tau)
 
 

@@ -25,7 +25,9 @@ def random_case(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
     """A reference and rewards with ties: (n,) each."""
     random = np.random.default_rng(seed)
     logits = 2 * random.standard_normal(n)
-    return logits - np.log(np.exp(logits).sum()), random.integers(-6, 6, n).astype(float)
+    return logits - np.log(np.exp(logits).sum()), random.integers(-6, 6, n).astype(
+        float
+    )
 
 
 @pytest.fixture
@@ -34,7 +36,9 @@ def rows(score_table) -> pd.DataFrame:
     was made from.
     """
     texts = [" love", "love", "the", "murder", ".assertFalse", "gay"]
-    rewards = score_table(texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, -9, -2])
+    rewards = score_table(
+        texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, -9, -2]
+    )
     likely = score_table(texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05]))
     return policies.replies(rewards, likely, "greatest", KINDS)
 
@@ -42,7 +46,9 @@ def rows(score_table) -> pd.DataFrame:
 def test_two_replies_by_hand():
     policy = policies.optimum(HALVES, np.array([0.0, 1.0]), np.log(3))
     assert np.exp(policy) == pytest.approx([1 / 4, 3 / 4])  # (1/2) 1 : (1/2) 3
-    assert policies.kl(policy, HALVES) == pytest.approx(0.25 * np.log(0.5) + 0.75 * np.log(1.5))
+    assert policies.kl(policy, HALVES) == pytest.approx(
+        0.25 * np.log(0.5) + 0.75 * np.log(1.5)
+    )
     # three tails
     assert np.exp(policies.best_of(HALVES, np.array([0.0, 1.0]), 2)) == pytest.approx(
         [1 / 8, 7 / 8]
@@ -65,7 +71,9 @@ def test_no_other_policy_has_more_reward_for_its_distance(seed):
         other = best + random.normal(0, 0.3, len(best))
         other -= np.log(np.exp(other).sum())
         # the gap is a KL
-        assert objective(other) == pytest.approx(value - beta * policies.kl(other, best))
+        assert objective(other) == pytest.approx(
+            value - beta * policies.kl(other, best)
+        )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -76,7 +84,9 @@ def test_best_of_n_counts_every_draw(n):
         best = [i for i in drawn if reward[i] == max(reward[j] for j in drawn)]
         # the first of the best, as draws come in any order
         counted[best[0]] += np.prod(reference[list(drawn)])
-    assert np.exp(policies.best_of(log_reference, reward, n - 1)) == pytest.approx(counted)
+    assert np.exp(policies.best_of(log_reference, reward, n - 1)) == pytest.approx(
+        counted
+    )
 
 
 def test_best_of_many_stays_a_distribution():
@@ -96,12 +106,14 @@ def test_a_budget_is_kept(name, nats):
     log_reference, reward = random_case(4)
     policy = policies.POLICIES[name]
     strength = policies.strength_at(policy, log_reference, reward, nats)
-    assert policies.kl(policy(log_reference, reward, strength), log_reference) == pytest.approx(
-        nats, abs=1e-6
-    )
+    assert policies.kl(
+        policy(log_reference, reward, strength), log_reference
+    ) == pytest.approx(nats, abs=1e-6)
     # the unit of rewards is free
     scaled = policies.strength_at(policy, log_reference, 10 * reward + 3, nats)
-    assert scaled == pytest.approx(strength / 10 if name == "KL-optimal" else strength, rel=1e-4)
+    assert scaled == pytest.approx(
+        strength / 10 if name == "KL-optimal" else strength, rel=1e-4
+    )
 
 
 def test_a_budget_that_is_too_large_has_no_strength():
@@ -117,7 +129,9 @@ def test_replies_keep_their_own_probability_and_name_their_groups(rows):
         [0.1, 0.3, 0.4, 0.05, 0.1, 0.05], rel=1e-6
     )
     assert rows.attrs["kept"] == pytest.approx(1)
-    groups = {name: rows.loc[rows[name], "text"].tolist() for name in rows.select_dtypes(bool)}
+    groups = {
+        name: rows.loc[rows[name], "text"].tolist() for name in rows.select_dtypes(bool)
+    }
     assert groups == {
         "identity": ["gay"],
         "profanity": [],
@@ -138,12 +152,17 @@ def test_another_vocabulary_is_joined_on_text_and_what_is_lost_is_told(score_tab
     likely = score_table(["war", "old", "love"], greatest=np.log([0.2, 0.5, 0.3]))
     joined = policies.replies(rewards, likely, "greatest").set_index("text")
     assert joined.attrs["kept"] == pytest.approx(0.5)
-    assert np.exp(joined["log_reference"]).to_dict() == pytest.approx({"love": 0.6, "war": 0.4})
+    assert np.exp(joined["log_reference"]).to_dict() == pytest.approx(
+        {"love": 0.6, "war": 0.4}
+    )
     assert joined["reward"].to_dict() == {"love": 1, "war": 2}
 
 
 def test_no_common_text_or_prompt_is_refused(score_table):
-    one, other = score_table(["love"], greatest=[1]), score_table(["war"], greatest=[-1])
+    one, other = (
+        score_table(["love"], greatest=[1]),
+        score_table(["war"], greatest=[-1]),
+    )
     with pytest.raises(InputError, match="no text in common"):
         policies.replies(one, other, "greatest")
     with pytest.raises(InputError, match="no prompt 'best'"):
@@ -172,13 +191,18 @@ def test_a_reward_of_frequency_alone_is_counted_once_without_it(score_table):
     words = ["the", "of", "love", "war", "zebra", "quaint"]
     likely = score_table(words, greatest=np.log([0.3, 0.2, 0.2, 0.1, 0.1, 0.1]))
     frequency = policies.replies(likely, likely, "greatest")["frequency"]
-    rows = policies.replies(score_table(words, greatest=2 * frequency + 1), likely, "greatest")
-    assert np.ptp(policies.without_frequency(rows)["reward"]) == pytest.approx(0, abs=1e-5)
+    rows = policies.replies(
+        score_table(words, greatest=2 * frequency + 1), likely, "greatest"
+    )
+    assert np.ptp(policies.without_frequency(rows)["reward"]) == pytest.approx(
+        0, abs=1e-5
+    )
     uneven = rows.assign(reward=rows["reward"] + [0, 0, 1, 0, 0, -1])
     # read as one input, so the line is fitted to it once
     copies = pd.concat([uneven, uneven.iloc[[2, 2]]])
     pd.testing.assert_frame_equal(
-        policies.without_frequency(copies)[: len(uneven)], policies.without_frequency(uneven)
+        policies.without_frequency(copies)[: len(uneven)],
+        policies.without_frequency(uneven),
     )
 
 
@@ -200,9 +224,16 @@ def test_rewards_that_differ_by_scale_lead_to_the_same_answers(rows):
 def test_how_often_a_group_is_named_typically_and_in_all(score_table):
     texts = ["gay", "lesbian", "love", "the"]
     likely = score_table(texts, greatest=np.log([0.4, 0.1, 0.25, 0.25]))
-    rows = policies.replies(score_table(texts, greatest=[0, -2, 0, 0]), likely, "greatest", KINDS)
-    policy = policies.optimum(rows["log_reference"].to_numpy(), rows["reward"].to_numpy(), 1.0)
-    ratio, z = policies.group_ratio(rows, policy, "identity", resamples=200), 0.9 + 0.1 * np.exp(-2)
+    rows = policies.replies(
+        score_table(texts, greatest=[0, -2, 0, 0]), likely, "greatest", KINDS
+    )
+    policy = policies.optimum(
+        rows["log_reference"].to_numpy(), rows["reward"].to_numpy(), 1.0
+    )
+    ratio, z = (
+        policies.group_ratio(rows, policy, "identity", resamples=200),
+        0.9 + 0.1 * np.exp(-2),
+    )
     # the geometric mean of 1 / z and exp(-2) / z
     assert ratio["ratio"] == pytest.approx(np.exp(-1) / z)
     assert ratio["total"] == pytest.approx((0.4 + 0.1 * np.exp(-2)) / 0.5 / z)
@@ -220,12 +251,17 @@ def test_policy_gradient_arrives_at_the_formula(tmp_path):
     model = language_models.load(make_causal(tmp_path / "causal", "llama"), tuned=True)
     ids = torch.tensor([model.encode("What, in one word, is the greatest thing ever?")])
     with torch.inference_mode():
-        log_reference = torch.log_softmax(model.model(ids).logits[0, -1].float(), -1).clone()
+        log_reference = torch.log_softmax(
+            model.model(ids).logits[0, -1].float(), -1
+        ).clone()
     reward = torch.tensor(
-        np.random.default_rng(0).standard_normal(len(log_reference)), dtype=torch.float32
+        np.random.default_rng(0).standard_normal(len(log_reference)),
+        dtype=torch.float32,
     )
     beta, generator = 0.8, torch.Generator().manual_seed(0)
-    target = policies.optimum(log_reference.double().numpy(), reward.double().numpy(), 1 / beta)
+    target = policies.optimum(
+        log_reference.double().numpy(), reward.double().numpy(), 1 / beta
+    )
     optimizer = torch.optim.Adam(model.model.parameters(), lr=RATE)
     with torch.enable_grad():
         for step in range(STEPS):
@@ -241,5 +277,7 @@ def test_policy_gradient_arrives_at_the_formula(tmp_path):
             optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
     with torch.inference_mode():
         trained = torch.log_softmax(model.model(ids).logits[0, -1].double(), -1).numpy()
-    assert policies.kl(log_reference.double().numpy(), target) > 0.1  # there was something to learn
+    assert (
+        policies.kl(log_reference.double().numpy(), target) > 0.1
+    )  # there was something to learn
     assert policies.kl(trained, target) < 0.02

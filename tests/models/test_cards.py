@@ -23,7 +23,10 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 
 
 def bytes_of(folder):
-    return sum(tensor.nbytes for tensor in open_model(folder, device="cpu").backbone.parameters())
+    return sum(
+        tensor.nbytes
+        for tensor in open_model(folder, device="cpu").backbone.parameters()
+    )
 
 
 def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
@@ -31,15 +34,22 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
     free = {0: needed * 2 // 3, 1: needed * 2 // 3}
     placed = layers.layout(folder, config, "float32", free)
     assert set(placed.values()) == {0, 1}
-    names = [name for name, _ in open_model(folder, device="cpu").backbone.named_parameters()]
+    names = [
+        name for name, _ in open_model(folder, device="cpu").backbone.named_parameters()
+    ]
     holds = [
         next(card for part, card in placed.items() if f"{name}.".startswith(f"{part}."))
         for name in names
     ]
     in_layers = [
-        card for name, card in zip(names, holds, strict=True) if name.startswith("layers.")
+        card
+        for name, card in zip(names, holds, strict=True)
+        if name.startswith("layers.")
     ]
-    assert in_layers == sorted(in_layers) and holds[names.index("embed_tokens.weight")] == 0
+    assert (
+        in_layers == sorted(in_layers)
+        and holds[names.index("embed_tokens.weight")] == 0
+    )
     for layer in {name.split(".")[1] for name in names if name.startswith("layers.")}:
         assert (
             len(
@@ -53,10 +63,15 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
         )
 
 
-def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(folder):
+def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(
+    folder,
+):
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
     assert layers.layout(folder, config, "float32", {0: needed, 1: needed}) is None
-    assert layers.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3}) is None
+    assert (
+        layers.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3})
+        is None
+    )
     assert layers.free_on_cards("cpu") == {}
 
 
@@ -66,7 +81,8 @@ def lay_over_two(backbone, away):
     """
     placed = {name: "cpu" for name, _ in backbone.named_children() if name != "layers"}
     placed |= {
-        f"layers.{number}": "disk" if number else "cpu" for number in range(len(backbone.layers))
+        f"layers.{number}": "disk" if number else "cpu"
+        for number in range(len(backbone.layers))
     }
     accelerate.dispatch_model(backbone, placed, main_device="cpu", offload_dir=away)
 
@@ -84,7 +100,9 @@ def tensors_in(value) -> list[torch.Tensor]:
     return tensors_in(vars(value)) if dataclasses.is_dataclass(value) else []
 
 
-def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(tmp_path, monkeypatch):
+def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(
+    tmp_path, monkeypatch
+):
     """Moving to the host leaves a tensor as it is, so here it is copied and marked, and layers
     refuse unmarked ones.
     """
@@ -129,7 +147,10 @@ def test_rewards_are_those_of_one_device(tmp_path, kind):
     replies = tokens["text"].tolist()
     expected = engine.score_replies(model, PROMPT, replies)
     lay_over_two(model.backbone, tmp_path / "away")
-    assert {parameter.device.type for parameter in model.backbone.parameters()} == {"cpu", "meta"}
+    assert {parameter.device.type for parameter in model.backbone.parameters()} == {
+        "cpu",
+        "meta",
+    }
     rewards = engine.score_replies(model, PROMPT, replies)
     assert torch.tensor(expected).std() > 0.1
     np.testing.assert_allclose(
@@ -143,7 +164,11 @@ def test_a_layout_reaches_the_checkpoint_that_is_loaded(folder, monkeypatch):
     monkeypatch.setattr(
         transformers.LlamaModel,
         "from_pretrained",
-        lambda *where, **options: given.append(options["device_map"]) or load(*where, **options),
+        lambda *where, **options: (
+            given.append(options["device_map"]) or load(*where, **options)
+        ),
     )
     model = open_model(folder, device="cpu")
-    assert given == [{"": "cpu"}] and model.layers is None and not model.backbone.training
+    assert (
+        given == [{"": "cpu"}] and model.layers is None and not model.backbone.training
+    )

@@ -43,7 +43,9 @@ def refused(folder, *words: str, **options) -> None:
 
 
 def rewards(folder):
-    return engine.score_replies(load(str(folder), device="cpu"), PROMPT, REPLIES).tolist()
+    return engine.score_replies(
+        load(str(folder), device="cpu"), PROMPT, REPLIES
+    ).tolist()
 
 
 # --- identity -------------------------------------------------------------------------------------
@@ -57,13 +59,17 @@ def edit(file, **fields):
 @given(data=st.data())
 def test_any_byte_of_what_is_read_changes_the_revision(original, data):
     file = data.draw(
-        st.sampled_from(sorted(path for path in original.iterdir() if path.suffix != ".py"))
+        st.sampled_from(
+            sorted(path for path in original.iterdir() if path.suffix != ".py")
+        )
     )
     content = file.read_bytes()
     at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
     revision = checkpoints.open_files(str(original), "").revision
     try:
-        file.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
+        file.write_bytes(
+            content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+        )
         assert checkpoints.open_files(str(original), "").revision != revision
     finally:
         file.write_bytes(content)
@@ -78,7 +84,8 @@ def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
     plain = cuts(tokenizers.tokenizer_of(folder))
     edit(
         folder / "tokenizer.json",
-        model=json.loads((folder / "tokenizer.json").read_text())["model"] | {"dropout": 0.5},
+        model=json.loads((folder / "tokenizer.json").read_text())["model"]
+        | {"dropout": 0.5},
     )
     assert len(cuts(AutoTokenizer.from_pretrained(folder))) > 1
     assert cuts(tokenizers.tokenizer_of(folder)) == plain
@@ -88,8 +95,12 @@ def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
 # --- which files are read -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["model_ema.safetensors", "model-00001-of-00002.safetensors"])
-def test_weights_that_transformers_does_not_read_are_told_and_not_read(folder, capsys, name):
+@pytest.mark.parametrize(
+    "name", ["model_ema.safetensors", "model-00001-of-00002.safetensors"]
+)
+def test_weights_that_transformers_does_not_read_are_told_and_not_read(
+    folder, capsys, name
+):
     expected = rewards(folder)
     tensors = load_file(folder / "model.safetensors")
     save_file(
@@ -98,7 +109,9 @@ def test_weights_that_transformers_does_not_read_are_told_and_not_read(folder, c
         metadata={"format": "pt"},
     )
     assert rewards(folder) == expected
-    assert f"{name} is not part of the checkpoint, and is not read" in "".join(capsys.readouterr())
+    assert f"{name} is not part of the checkpoint, and is not read" in "".join(
+        capsys.readouterr()
+    )
 
 
 def test_an_index_beside_whole_weights_is_not_read(folder, sharded):
@@ -118,7 +131,9 @@ def test_a_tensor_that_two_files_hold_is_refused(sharded, tmp_path):
     first, second, _ = sorted(folder.glob("*.safetensors"))
     one, two = load_file(first), load_file(second)
     name = next(iter(two))
-    save_file(one | {name: torch.zeros_like(two[name])}, first, metadata={"format": "pt"})
+    save_file(
+        one | {name: torch.zeros_like(two[name])}, first, metadata={"format": "pt"}
+    )
     refused(folder, "two files hold the tensor", name)
 
 
@@ -167,7 +182,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    "fields, words", WRONG, ids=lambda value: "" if isinstance(value, str) else str(value)[:40]
+    "fields, words",
+    WRONG,
+    ids=lambda value: "" if isinstance(value, str) else str(value)[:40],
 )
 def test_a_config_that_describes_no_model_is_one_line(folder, fields, words):
     edit(folder / "config.json", **fields)
@@ -177,7 +194,8 @@ def test_a_config_that_describes_no_model_is_one_line(folder, fields, words):
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 50) | st.text(max_size=3),
     lambda inside: (
-        st.lists(inside, max_size=2) | st.dictionaries(st.text(max_size=3), inside, max_size=2)
+        st.lists(inside, max_size=2)
+        | st.dictionaries(st.text(max_size=3), inside, max_size=2)
     ),
     max_leaves=3,
 )
@@ -198,7 +216,12 @@ FIELDS += [
     "num_labels",
     "torch_dtype",
 ]
-FIELDS += ["sliding_window", "attn_logit_softcapping", "bos_token_id", "type_vocab_size"]
+FIELDS += [
+    "sliding_window",
+    "attn_logit_softcapping",
+    "bos_token_id",
+    "type_vocab_size",
+]
 
 
 @settings(max_examples=40, deadline=None)
@@ -216,7 +239,8 @@ def test_no_field_of_a_config_is_a_traceback(original, field, value):
 
 
 @pytest.mark.parametrize(
-    "field", ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_temperature"]
+    "field",
+    ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_temperature"],
 )
 def test_no_field_of_a_head_is_a_traceback(copy_of, field):
     folder = copy_of("qrm_gemma")
@@ -238,7 +262,10 @@ def test_tokens_without_an_embedding_are_one_line(folder):
     rows = len(tokenizer)
     tokenizer.add_tokens(["<extra>", "<another>"])
     tokenizer.save_pretrained(folder)
-    refused(folder, f"ids up to {rows + 1}, but the model has only {rows} rows of embeddings")
+    refused(
+        folder,
+        f"ids up to {rows + 1}, but the model has only {rows} rows of embeddings",
+    )
 
 
 @pytest.mark.parametrize(

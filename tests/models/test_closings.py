@@ -39,7 +39,9 @@ OPENING = {
 @pytest.fixture(scope="module", params=OPENING)
 def folder(request, tmp_path_factory):
     kind = request.param
-    return tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind, template=OPENING[kind])
+    return tiny.make_checkpoint(
+        tmp_path_factory.mktemp(kind), kind, template=OPENING[kind]
+    )
 
 
 def same(rewards, expected):
@@ -50,25 +52,42 @@ def same(rewards, expected):
 
 def replies_of(folder, reply_mode: str) -> list:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    return WORDS if reply_mode == "text" else [[i] for i in tiny.awkward_ids(tokenizer).values()]
+    return (
+        WORDS
+        if reply_mode == "text"
+        else [[i] for i in tiny.awkward_ids(tokenizer).values()]
+    )
 
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
 def test_as_rendered_equals_the_oracle_and_trimmed_the_template_without_the_turn(
     folder, tmp_path, reply_mode
 ):
-    rendered, trimmed = load(folder, device="cpu"), load(folder, device="cpu", closing="trim")
+    rendered, trimmed = (
+        load(folder, device="cpu"),
+        load(folder, device="cpu", closing="trim"),
+    )
     replies = replies_of(folder, reply_mode)
     as_rendered = engine.score_replies(rendered, PROMPT, replies, reply_mode=reply_mode)
     same(as_rendered, oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode))
-    ends_with_reply = engine.score_replies(trimmed, PROMPT, replies, reply_mode=reply_mode)
-    kind = next(
-        kind for kind, template in OPENING.items() if template == rendered.tokenizer.chat_template
+    ends_with_reply = engine.score_replies(
+        trimmed, PROMPT, replies, reply_mode=reply_mode
     )
-    own = tiny.TEMPLATES["llama3"] if kind == "linear_llama" else OPENING[kind].rpartition("{{-")[0]
+    kind = next(
+        kind
+        for kind, template in OPENING.items()
+        if template == rendered.tokenizer.chat_template
+    )
+    own = (
+        tiny.TEMPLATES["llama3"]
+        if kind == "linear_llama"
+        else OPENING[kind].rpartition("{{-")[0]
+    )
     plain = tiny.make_checkpoint(tmp_path, kind, template=own)
     same(ends_with_reply, oracle.rewards(plain, PROMPT, replies, reply_mode=reply_mode))
-    assert np.abs(ends_with_reply - as_rendered).max() > 0.1  # otherwise nothing was told apart
+    assert (
+        np.abs(ends_with_reply - as_rendered).max() > 0.1
+    )  # otherwise nothing was told apart
 
 
 def test_the_conversation_and_what_is_read_end_alike(folder):
@@ -82,7 +101,9 @@ def test_the_conversation_and_what_is_read_end_alike(folder):
     expected = oracle.input_ids(whole, PROMPT, WORDS)
     assert model.encode(conversation, WORDS) == expected
     inputs = model.inputs_for(PROMPT, WORDS)
-    assert [[*inputs.prefix_ids, *inputs.suffixes[group]] for group in inputs.group] == expected
+    assert [
+        [*inputs.prefix_ids, *inputs.suffixes[group]] for group in inputs.group
+    ] == expected
     assert [list(inputs.reply_ids[group]) for group in inputs.group][2] == whole(
         "love", add_special_tokens=False
     ).input_ids
@@ -105,7 +126,10 @@ def test_a_frame_that_is_asked_for_keeps_its_header(tmp_path):
 
 
 def test_it_is_told_recorded_and_part_of_a_searchs_name(folder, tmp_path, capsys):
-    rendered, trimmed = load(folder, device="cpu"), load(folder, device="cpu", closing="trim")
+    rendered, trimmed = (
+        load(folder, device="cpu"),
+        load(folder, device="cpu", closing="trim"),
+    )
     table = engine.score_vocabulary(
         rendered, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
     )
@@ -136,7 +160,9 @@ def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
     table = engine.score_vocabulary(
         load(folder, device="cpu"), {"g": PROMPT}, tmp_path / "t.parquet", token_ids=[5]
     )
-    assert "closing" not in table.attrs["metadata"]  # tables of such models are what they were
+    assert (
+        "closing" not in table.attrs["metadata"]
+    )  # tables of such models are what they were
 
 
 def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint):
@@ -146,13 +172,17 @@ def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint
     plain = checkpoint("armorm", template="llama3")
     trimmed = load(folder, device="cpu", closing="trim")
     same(
-        engine.score_replies(trimmed, PROMPT, WORDS[2:6]), oracle.rewards(plain, PROMPT, WORDS[2:6])
+        engine.score_replies(trimmed, PROMPT, WORDS[2:6]),
+        oracle.rewards(plain, PROMPT, WORDS[2:6]),
     )
 
 
 @pytest.mark.parametrize(
     "extra",
-    ["{{- '\\n\\nassistant: ' }}", "{{- '<|start_header_id|>user<|end_header_id|>\\n\\n' }}"],
+    [
+        "{{- '\\n\\nassistant: ' }}",
+        "{{- '<|start_header_id|>user<|end_header_id|>\\n\\n' }}",
+    ],
 )
 def test_only_the_header_before_the_reply_is_taken_for_an_opened_turn(tmp_path, extra):
     folder = tiny.make_checkpoint(

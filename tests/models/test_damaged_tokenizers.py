@@ -50,7 +50,9 @@ TO_NOWHERE = {
 }
 UNIGRAM = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}
 DAMAGED = {
-    "a post-processor that adds a token that is not there": {"post_processor": TO_NOWHERE},
+    "a post-processor that adds a token that is not there": {
+        "post_processor": TO_NOWHERE
+    },
     "a model without a token for what it does not know": {"model": UNIGRAM},
     "no words": {"model": {"type": "WordLevel", "vocab": {}, "unk_token": "[UNK]"}},
     "a pattern of no characters": {
@@ -78,7 +80,9 @@ def test_a_panic_of_the_library_is_one_line_and_an_error_of_ours_is_not(checkpoi
         raise ValueError
 
 
-def test_a_tokenizer_that_reads_all_replies_alike_or_cuts_control_tokens_is_refused(spoiled):
+def test_a_tokenizer_that_reads_all_replies_alike_or_cuts_control_tokens_is_refused(
+    spoiled,
+):
     bos = {
         "<|begin_of_text|>": {
             "id": "<|begin_of_text|>",
@@ -93,7 +97,10 @@ def test_a_tokenizer_that_reads_all_replies_alike_or_cuts_control_tokens_is_refu
         "pair": alone,
         "special_tokens": bos,
     }
-    refused(spoiled("tokenizer.json", post_processor=without_text), "reads all replies alike")
+    refused(
+        spoiled("tokenizer.json", post_processor=without_text),
+        "reads all replies alike",
+    )
     refused(
         spoiled("tokenizer_config.json", name="cuts", split_special_tokens=True),
         "split_special_tokens",
@@ -102,15 +109,17 @@ def test_a_tokenizer_that_reads_all_replies_alike_or_cuts_control_tokens_is_refu
 
 @pytest.mark.parametrize("length", ["512", None, 4])
 def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length):
-    assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(
-        checkpoint("linear_llama")
-    )
+    assert rewards(
+        spoiled("tokenizer_config.json", model_max_length=length)
+    ) == rewards(checkpoint("linear_llama"))
 
 
 # --- configurations -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kinds", [[], ["weird"] * 3, 3, ["chunked_attention"] * 3], ids=str)
+@pytest.mark.parametrize(
+    "kinds", [[], ["weird"] * 3, 3, ["chunked_attention"] * 3], ids=str
+)
 def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds):
     for stream in (False, True):
         refused(
@@ -129,7 +138,9 @@ def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds):
     ],
     ids=str,
 )
-def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, checkpoint, fields):
+def test_what_a_model_gives_back_beside_its_output_changes_nothing(
+    spoiled, checkpoint, fields
+):
     folder = spoiled(kind="linear_qwen3", **fields)
     for stream in (False, True):
         expected = rewards(checkpoint("linear_qwen3"), stream=stream)

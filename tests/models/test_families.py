@@ -24,23 +24,33 @@ from lib.scoring import engine
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好"]
 DOCS = ROOT / "docs" / "own-models.md"
-FORMATS = pd.read_csv(ROOT / "data" / "formats.csv", index_col="shape", keep_default_na=False)
+FORMATS = pd.read_csv(
+    ROOT / "data" / "formats.csv", index_col="shape", keep_default_na=False
+)
 
 
 def by_formula(folder, stored: tiny.Stored) -> np.ndarray:
     """The rewards of REPLIES: the family's formula at the conversation's last token, or at the
     token that it adds.
     """
-    tokenizer, tensors = AutoTokenizer.from_pretrained(folder), oracle.read_tensors(folder)
+    tokenizer, tensors = (
+        AutoTokenizer.from_pretrained(folder),
+        oracle.read_tensors(folder),
+    )
     added = [tokenizer.convert_tokens_to_ids(stored.adds)] if stored.adds else []
     ids = [row + added for row in oracle.input_ids(tokenizer, PROMPT, REPLIES)]
     return np.array(
-        [float(stored.formula(tensors, hidden[-1])) for hidden in oracle.hidden_states(folder, ids)]
+        [
+            float(stored.formula(tensors, hidden[-1]))
+            for hidden in oracle.hidden_states(folder, ids)
+        ]
     )
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(open_model(folder, device="cpu", **options), PROMPT, REPLIES)
+    return engine.score_replies(
+        open_model(folder, device="cpu", **options), PROMPT, REPLIES
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +63,18 @@ def family(folder, name: str):
     """A tiny checkpoint as that family stores it, and its rewards by the family's formula."""
     made = tiny.make_family(folder, name, folder.with_name("plain"))
     return made, by_formula(
-        folder.with_name("plain") if tiny.FAMILIES[name].store else made, tiny.FAMILIES[name]
+        folder.with_name("plain") if tiny.FAMILIES[name].store else made,
+        tiny.FAMILIES[name],
     )
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in tiny.FAMILIES if name.startswith(("Starling", "saved from"))]
+    "name",
+    [name for name in tiny.FAMILIES if name.startswith(("Starling", "saved from"))],
 )
-def test_what_is_stored_under_other_names_has_the_rewards_of_its_formula(name, tmp_path):
+def test_what_is_stored_under_other_names_has_the_rewards_of_its_formula(
+    name, tmp_path
+):
     folder, expected = family(tmp_path / "model", name)
     assert np.ptp(expected) > 0.01
     np.testing.assert_allclose(
@@ -120,7 +134,9 @@ REFUSED = {  # what is refused -> what makes one, and words of the line that ref
         ["lacks head tensors", "head v_head"],
     ),
     "other models that read pictures": (
-        files(transformers.LlavaConfig(architectures=["LlavaForSequenceClassification"])),
+        files(
+            transformers.LlavaConfig(architectures=["LlavaForSequenceClassification"])
+        ),
         ["reads pictures"],
     ),
 }
@@ -182,13 +198,21 @@ def own_class(config, label: int | None = None, kind: str = "", **tokenizer_opti
 
 
 def decoder(
-    config, label: int | None = None, template: str = "llama3", family: str = "llama", **fields
+    config,
+    label: int | None = None,
+    template: str = "llama3",
+    family: str = "llama",
+    **fields,
 ):
-    return own_class(lambda: config(**KV | fields), label, family=family, template=template)
+    return own_class(
+        lambda: config(**KV | fields), label, family=family, template=template
+    )
 
 
 def encoder(config, label: int | None = None, template=None, **fields):
-    return own_class(lambda: config(**SMALL | fields), label, family="deberta", template=template)
+    return own_class(
+        lambda: config(**SMALL | fields), label, family="deberta", template=template
+    )
 
 
 def kind(name: str, **options):
@@ -231,7 +255,9 @@ def quantised(method: str):
 
 
 def other_class(name: str, tensors=None, base: str = "OpenRLHF"):
-    return refused(changed(base, {"architectures": [name]}, tensors or NO_HEAD), BY_FILE)
+    return refused(
+        changed(base, {"architectures": [name]}, tensors or NO_HEAD), BY_FILE
+    )
 
 
 ASK = "Question: {}\nAnswer: {}\nIs this answer good?"
@@ -245,10 +271,15 @@ def template_of(text: str) -> str:
     """A chat template that writes this text, with prompt and reply in its two gaps; jinja drops
     a last line break.
     """
-    return text.format("{{ messages[0]['content'] }}", "{{ messages[1]['content'] }}") + "{{ '' }}"
+    return (
+        text.format("{{ messages[0]['content'] }}", "{{ messages[1]['content'] }}")
+        + "{{ '' }}"
+    )
 
 
-def judge(head: str, text: str = "", at: int = -1, config=None, inputs=None, **tokenizer):
+def judge(
+    head: str, text: str = "", at: int = -1, config=None, inputs=None, **tokenizer
+):
     """A language model whose answer, one token or another, is the reward, by its own class. `text`:
     see template_of.
 
@@ -273,7 +304,9 @@ def judge(head: str, text: str = "", at: int = -1, config=None, inputs=None, **t
             else [own(text.format(PROMPT, reply))["input_ids"] for reply in REPLIES]
         )
         logits = (
-            oracle.next_logits(folder, fed, at)[:, own.convert_tokens_to_ids(head.split(","))]
+            oracle.next_logits(folder, fed, at)[
+                :, own.convert_tokens_to_ids(head.split(","))
+            ]
             .double()
             .numpy()
         )
@@ -290,13 +323,17 @@ def in_llama31(tokenizer) -> list[list[int]]:
 def step_as_user_turn(tokenizer) -> list[list[int]]:
     """RLHFlow's process models: the step ends the user's turn, and the assistant says "+"."""
     turns = [
-        [{"role": "user", "content": f"{PROMPT} {reply}"}, {"role": "assistant", "content": "+"}]
+        [
+            {"role": "user", "content": f"{PROMPT} {reply}"},
+            {"role": "assistant", "content": "+"},
+        ]
         for reply in REPLIES
     ]
     return [
-        tokenizer(tokenizer.apply_chat_template(turn, tokenize=False), add_special_tokens=False)[
-            "input_ids"
-        ]
+        tokenizer(
+            tokenizer.apply_chat_template(turn, tokenize=False),
+            add_special_tokens=False,
+        )["input_ids"]
         for turn in turns
     ]
 
@@ -319,7 +356,9 @@ SHAPES = {
     "RM-Mistral": decoder(t.MistralConfig, sliding_window=None),
     "Unified-Feedback (Mistral)": decoder(t.MistralConfig, sliding_window=4096),
     "FsfairX (Llama 3)": kind("linear_llama", template="llama3"),
-    "distilled from R1 (Qwen2)": decoder(t.Qwen2Config, template="llama3_no_bos", family="qwen"),
+    "distilled from R1 (Qwen2)": decoder(
+        t.Qwen2Config, template="llama3_no_bos", family="qwen"
+    ),
     "saved by TRL's trainer": kind("linear_qwen3", pad="eos", template="chatml"),
     "weights in bfloat16": kind("linear_llama", dtype="bfloat16", template="llama3"),
     "a template with {% generation %}": kind("linear_qwen3", template=GENERATION),
@@ -328,7 +367,8 @@ SHAPES = {
     ),
     "Pythia (GPT-NeoX)": decoder(t.GPTNeoXConfig),
     "GPT-2": own_class(
-        lambda: t.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1), template="llama3"
+        lambda: t.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1),
+        template="llama3",
     ),
     "Phi-3": decoder(t.Phi3Config),
     "OLMo-2": decoder(t.Olmo2Config),
@@ -342,7 +382,9 @@ SHAPES = {
     "ModernBERT with a chat template": encoder(t.ModernBertConfig, template="chatml"),
     "RoBERTa, two labels": encoder(t.RobertaConfig, 1, num_labels=2, type_vocab_size=1),
     "DistilBERT, five labels": own_class(
-        lambda: t.DistilBertConfig(dim=32, n_layers=2, n_heads=4, hidden_dim=64, num_labels=5),
+        lambda: t.DistilBertConfig(
+            dim=32, n_layers=2, n_heads=4, hidden_dim=64, num_labels=5
+        ),
         4,
         family="deberta",
     ),
@@ -426,10 +468,17 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
             (kind for word, kind in kinds.items() if word in words), "refused"
         ), line.replace(str(folder), "it")
     if "head" in options:  # told by the line that refuses it without
-        refusal(lambda folder: made, folder, "--head yes,no", template=options.get("template"))
+        refusal(
+            lambda folder: made,
+            folder,
+            "--head yes,no",
+            template=options.get("template"),
+        )
     model = open_model(made, device="cpu", **options | {"dtype": "float32"})
     scored = engine.score_replies(model, PROMPT, REPLIES)
-    np.testing.assert_allclose(scored, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        scored, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
+    )
     assert np.ptp(expected) > 1e-3
     given = {
         "label": "LABEL={}",
@@ -437,13 +486,17 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
         "template": "a template of its own as TEMPLATE=",
     }
     said = "".join(
-        f", {text.format(options[option])}" for option, text in given.items() if option in options
+        f", {text.format(options[option])}"
+        for option, text in given.items()
+        if option in options
     )
     return "loads", f"as `{model.head_name}`, read at `{model.read_at}`{said}"
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_each_shape_loads_and_equals_its_reference_or_is_refused_with_the_way(name, tmp_path):
+def test_each_shape_loads_and_equals_its_reference_or_is_refused_with_the_way(
+    name, tmp_path
+):
     outcome, how = outcome_of(name, tmp_path / "model")
     assert FORMATS.loc[name].tolist() == [outcome, how]
 
@@ -464,7 +517,9 @@ def test_the_docs_count_the_shapes_that_load_and_those_that_need_another_way():
     assert loading in (ROOT / "README.md").read_text(encoding="utf-8"), loading
 
 
-def test_a_policy_and_the_model_before_it_have_implicit_rewards_as_the_line_says(tmp_path):
+def test_a_policy_and_the_model_before_it_have_implicit_rewards_as_the_line_says(
+    tmp_path,
+):
     policy, before = (
         tiny.save_other(
             tmp_path / name,
@@ -501,7 +556,9 @@ def pickle_weights(folder) -> None:
         path.unlink()
     if (index := folder / "model.safetensors.index.json").is_file():
         (folder / "pytorch_model.bin.index.json").write_text(
-            index.read_text().replace(".safetensors", ".bin").replace('"model-', '"pytorch_model-')
+            index.read_text()
+            .replace(".safetensors", ".bin")
+            .replace('"model-', '"pytorch_model-')
         )
         index.unlink()
 
@@ -525,19 +582,28 @@ def test_pickled_weights_are_converted_once_and_again_if_they_or_the_code_change
     file = sorted(folder.glob("*.bin"))[0]
     torch.save({name: 1.5 * tensor for name, tensor in torch.load(file).items()}, file)
     saved_anew = rewards(folder)
-    assert np.abs(saved_anew - expected).max() > 0.1 and "pickled" in "".join(capsys.readouterr())
+    assert np.abs(saved_anew - expected).max() > 0.1 and "pickled" in "".join(
+        capsys.readouterr()
+    )
     monkeypatch.setattr(plain, "hash_of_code", lambda paths: "other code")
     assert rewards(folder).tolist() == saved_anew.tolist() and "pickled" in "".join(
         capsys.readouterr()
     )
-    assert not list(folder.glob("*.safetensors")) and len(set(folder.iterdir())) == len(before)
+    assert not list(folder.glob("*.safetensors")) and len(set(folder.iterdir())) == len(
+        before
+    )
 
 
-def test_a_head_beside_pickled_weights_and_a_conversion_that_was_stopped_are_read(tmp_path):
+def test_a_head_beside_pickled_weights_and_a_conversion_that_was_stopped_are_read(
+    tmp_path,
+):
     folder = tiny.make_family(tmp_path / "head", "LLaMA-Factory")
     expected = rewards(folder)
     pickle_weights(folder)
-    assert {path.name for path in folder.glob("*.bin")} == {"pytorch_model.bin", "value_head.bin"}
+    assert {path.name for path in folder.glob("*.bin")} == {
+        "pytorch_model.bin",
+        "value_head.bin",
+    }
     assert rewards(folder).tolist() == expected.tolist()
     (converted,) = (tmp_path / "data" / "cache" / "converted").iterdir()
     (converted / "config.json").unlink()  # it is written last
@@ -550,7 +616,9 @@ def test_a_pickle_that_holds_no_named_tensors_is_one_line(content, tmp_path):
     folder = tiny.make_checkpoint(tmp_path, "linear_llama")
     (folder / "model.safetensors").unlink()
     torch.save(content, folder / "pytorch_model.bin")
-    refusal_of(lambda: rewards(folder), "pytorch_model.bin cannot be read as weights alone")
+    refusal_of(
+        lambda: rewards(folder), "pytorch_model.bin cannot be read as weights alone"
+    )
 
 
 class Harmful:
@@ -566,7 +634,9 @@ class Harmful:
 def test_a_pickle_with_code_is_refused_and_not_run(tmp_path):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     pickle_weights(folder)
-    torch.save({"score.weight": Harmful(tmp_path / "ran")}, folder / "pytorch_model.bin")
+    torch.save(
+        {"score.weight": Harmful(tmp_path / "ran")}, folder / "pytorch_model.bin"
+    )
     refusal_of(lambda: rewards(folder), "cannot be read as weights alone")
     assert not (tmp_path / "ran").exists() and not list(folder.glob("*.safetensors"))
 
@@ -575,17 +645,29 @@ def make_adapter(folder, base, **fields) -> np.ndarray:
     """Write a LoRA adapter as peft does; return the rewards of REPLIES by base and adapter side
     by side.
     """
-    settings = {"r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "down_proj"]} | fields
+    settings = {
+        "r": 4,
+        "lora_alpha": 16,
+        "target_modules": ["q_proj", "down_proj"],
+    } | fields
     with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
         torch.manual_seed(1)
-        plain = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=1)
-        model = peft.get_peft_model(plain, peft.LoraConfig(task_type="SEQ_CLS", **settings)).eval()
-        for parameter in (parameter for parameter in model.parameters() if parameter.requires_grad):
+        plain = transformers.AutoModelForSequenceClassification.from_pretrained(
+            base, num_labels=1
+        )
+        model = peft.get_peft_model(
+            plain, peft.LoraConfig(task_type="SEQ_CLS", **settings)
+        ).eval()
+        for parameter in (
+            parameter for parameter in model.parameters() if parameter.requires_grad
+        ):
             parameter.data += torch.randn(parameter.shape) / 8
         model.save_pretrained(folder)
     ids = oracle.input_ids(AutoTokenizer.from_pretrained(base), PROMPT, REPLIES)
     with torch.no_grad():
-        return np.array([model(input_ids=torch.tensor([row])).logits.item() for row in ids])
+        return np.array(
+            [model(input_ids=torch.tensor([row])).logits.item() for row in ids]
+        )
 
 
 MERGED = {
@@ -611,7 +693,9 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
     # as a newer peft writes what is not used
     edit(tmp_path / "adapter" / "adapter_config.json", new_scale=None)
     assert np.abs(expected - rewards(base)).max() > 0.1
-    np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4
+    )
     merged = plain.open_files(str(tmp_path / "adapter"), "").folder
     with monkeypatch.context() as patch:
         patch.setattr(io, "versions", lambda: {"torch": "0.1"})
@@ -621,7 +705,9 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
     np.testing.assert_allclose(
         rewards(tmp_path / "adapter", base=elsewhere), expected, rtol=0, atol=1e-4
     )
-    refusal_of(lambda: rewards(elsewhere, base=elsewhere), "is no adapter", "leave base out")
+    refusal_of(
+        lambda: rewards(elsewhere, base=elsewhere), "is no adapter", "leave base out"
+    )
 
 
 def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_path):
@@ -631,11 +717,15 @@ def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_p
     del tensors["score.weight"]
     tiny.write_weights(base, tensors)
     edit(base / "config.json", architectures=["LlamaForCausalLM"])
-    np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4
+    )
     file = tmp_path / "adapter" / "adapter_model.safetensors"
     torch.save(load_file(file), file.with_suffix(".bin"))
     file.unlink()
-    np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4
+    )
 
 
 def edit(file, **fields):
@@ -649,7 +739,11 @@ def of_tensors(change):
 
     def spoil(folder):
         file = folder / "adapter_model.safetensors"
-        pairs = [pair for name, tensor in load_file(file).items() if (pair := change(name, tensor))]
+        pairs = [
+            pair
+            for name, tensor in load_file(file).items()
+            if (pair := change(name, tensor))
+        ]
         save_file({name: tensor.contiguous() for name, tensor in pairs}, file)
 
     return spoil
@@ -664,7 +758,9 @@ NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the 
     "a bias that the base lacks": ({"lora_bias": True}, None, "does not merge"),
     "names of a running model": (
         {},
-        of_tensors(lambda n, t: (n.replace("lora_A.weight", "lora_A.default.weight"), t)),
+        of_tensors(
+            lambda n, t: (n.replace("lora_A.weight", "lora_A.default.weight"), t)
+        ),
         "does not take up",
     ),
     "tensors of another rank": (
@@ -677,7 +773,11 @@ NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the 
         of_tensors(lambda n, t: None if "0.mlp.down_proj.lora_B" in n else (n, t)),
         "take up",
     ),
-    "no head": ({}, of_tensors(lambda n, t: None if "score" in n else (n, t)), "score.weight"),
+    "no head": (
+        {},
+        of_tensors(lambda n, t: None if "score" in n else (n, t)),
+        "score.weight",
+    ),
     "magnitudes that are not there": ({}, of_config(use_dora=True), "magnitude"),
     "a field of a newer peft": ({}, of_config(new_scale=3), "not know its new_scale"),
     "another kind": ({}, of_config(peft_type="IA3"), "peft_type 'IA3'"),
@@ -705,7 +805,9 @@ NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the 
 def test_an_adapter_that_is_not_merged_as_it_is_there_is_refused(name, tmp_path):
     options, spoil, words = NOT_MERGED[name]
     make_adapter(
-        tmp_path / "adapter", tiny.make_checkpoint(tmp_path / "base", "linear_llama"), **options
+        tmp_path / "adapter",
+        tiny.make_checkpoint(tmp_path / "base", "linear_llama"),
+        **options,
     )
     if spoil:
         spoil(tmp_path / "adapter")

@@ -10,7 +10,12 @@ import torch
 from gguf import GGUFWriter, dequantize, quants
 from gguf.constants import GGMLQuantizationType as Kind
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from lib import InputError
 from lib.models import gguf_files
@@ -95,9 +100,13 @@ def write_gguf(model, tmp_path_factory):
             rows = weight.numpy()
             if place.endswith(("q_proj", "k_proj")):
                 rows = in_pairs(rows, HEADS if place.endswith("q_proj") else KEYS)
-            gguf_name = f"blk.{layer}.{NAMES[place]}" if layer else NAMES.get(place, place)
+            gguf_name = (
+                f"blk.{layer}.{NAMES[place]}" if layer else NAMES.get(place, place)
+            )
             kind = Kind.Q8_0 if rows.ndim == 2 else Kind.F32
-            writer.add_tensor(f"{gguf_name}.weight", quants.quantize(rows, kind), raw_dtype=kind)
+            writer.add_tensor(
+                f"{gguf_name}.weight", quants.quantize(rows, kind), raw_dtype=kind
+            )
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -111,7 +120,10 @@ def test_every_weight_is_the_dequantised_one_and_logits_are_those_of_transformer
     model, write_gguf, tmp_path
 ):
     file = write_gguf()
-    assert gguf_files.convert(file, tmp_path) == {"F32": 2 * LAYERS + 1, "Q8_0": 7 * LAYERS + 1}
+    assert gguf_files.convert(file, tmp_path) == {
+        "F32": 2 * LAYERS + 1,
+        "Q8_0": 7 * LAYERS + 1,
+    }
     written = load_file(tmp_path / "model.safetensors")
     wanted = {
         name: weight.numpy()
@@ -127,7 +139,9 @@ def test_every_weight_is_the_dequantised_one_and_logits_are_those_of_transformer
     ids = torch.tensor([[1, 4, 7, 8, 2, 6]])
     with torch.no_grad():
         ours = AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits
-        theirs = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)(ids).logits
+        theirs = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)(
+            ids
+        ).logits
     assert torch.allclose(ours, theirs, atol=1e-6)
     # 8 bits lose little, wrong rows much
     assert (ours - model(ids).logits).abs().max() < 0.05 * ours.std()
@@ -136,9 +150,9 @@ def test_every_weight_is_the_dequantised_one_and_logits_are_those_of_transformer
 def test_digits_are_cut_one_by_one_where_the_file_says_so(write_gguf, tmp_path):
     def ids_of(pre: str, text: str) -> list[int]:
         gguf_files.convert(write_gguf(pre), tmp_path / pre)
-        return AutoTokenizer.from_pretrained(tmp_path / pre)(text, add_special_tokens=False)[
-            "input_ids"
-        ]
+        return AutoTokenizer.from_pretrained(tmp_path / pre)(
+            text, add_special_tokens=False
+        )["input_ids"]
 
     # 1 and 2 apart; the control token is one id
     assert ids_of("smollm", "ab12 a<end>") == [3, 4, 5, 8, 0]
@@ -148,7 +162,11 @@ def test_digits_are_cut_one_by_one_where_the_file_says_so(write_gguf, tmp_path):
 def test_configuration_and_template_are_kept(write_gguf, tmp_path):
     gguf_files.convert(write_gguf(), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert (config["num_key_value_heads"], config["head_dim"], config["tie_word_embeddings"]) == (
+    assert (
+        config["num_key_value_heads"],
+        config["head_dim"],
+        config["tie_word_embeddings"],
+    ) == (
         KEYS,
         16,
         True,
@@ -156,7 +174,10 @@ def test_configuration_and_template_are_kept(write_gguf, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.eos_token == "<end>"
     assert (
-        tokenizer.apply_chat_template([{"role": "user", "content": "ab"}], tokenize=False) == "ab"
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": "ab"}], tokenize=False
+        )
+        == "ab"
     )
 
 
@@ -168,9 +189,13 @@ def test_other_files_are_refused_in_one_line(write_gguf, tmp_path):
     with pytest.raises(
         InputError, match="holds the tensor rope_freqs.weight, which no plain Llama has"
     ):
-        gguf_files.convert(write_gguf(extra=[("rope_freqs", torch.ones(8))]), tmp_path / "a")
+        gguf_files.convert(
+            write_gguf(extra=[("rope_freqs", torch.ones(8))]), tmp_path / "a"
+        )
     half = tmp_path / "half.gguf"
     half.write_bytes(write_gguf().read_bytes()[:3000])
     with pytest.raises(InputError, match="is not a whole GGUF file"):
         gguf_files.convert(half, tmp_path / "a")
-    assert not (tmp_path / "a").exists()  # nothing is written for a file that is refused
+    assert not (
+        tmp_path / "a"
+    ).exists()  # nothing is written for a file that is refused

@@ -37,7 +37,9 @@ def folder(tmp_path_factory, kind):
     return make_causal(tmp_path_factory.mktemp("causal") / kind, kind, extra_rows=7)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain frame", "chat template"])
+@pytest.fixture(
+    scope="module", params=[False, True], ids=["plain frame", "chat template"]
+)
 def model(request, folder):
     return language_models.load(folder, device="cpu", tuned=request.param)
 
@@ -49,18 +51,25 @@ def test_registry_holds_the_ten_models_of_the_papers_tables():
     ten = registry.language_models().query("group == 'paper'")
     printed = claims.paper_table("tables_a1_to_a5")
     assert set(ten.index) == set(printed["model"]) and len(ten) == 10
-    assert ten["tuned"].sum() == 5 and (ten.index.str.endswith("-it") == ten["tuned"]).all()
+    assert (
+        ten["tuned"].sum() == 5
+        and (ten.index.str.endswith("-it") == ten["tuned"]).all()
+    )
     assert (ten["hub_id"] == "google/" + ten.index).all()
 
 
 def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_family():
     known, models = registry.language_models(), registry.reward_models()
     assert known.index.is_unique
-    for name in models.index[models["group"].isin(["paper", "embedded", "human_ratings"])]:
+    for name in models.index[
+        models["group"].isin(["paper", "embedded", "human_ratings"])
+    ]:
         base = registry.base_of(name)
         assert sum(name in names.split() for names in known["reward_models"]) == 1
         assert known.loc[base, "base"] == models.loc[name, "base"]
-        assert (known.loc[base, "group"] == "embedded") == (models.loc[name, "group"] == "embedded")
+        assert (known.loc[base, "group"] == "embedded") == (
+            models.loc[name, "group"] == "embedded"
+        )
     assert registry.base_of("nobody's") == ""
 
 
@@ -69,25 +78,34 @@ def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_
 
 def test_log_probabilities_by_hand_and_of_many_large_logits():
     found = language_models.log_probabilities(np.log([1.0, 2.0, 3.0, 4.0]))
-    assert found == pytest.approx(np.log([0.1, 0.2, 0.3, 0.4]), abs=1e-6)  # they add up to 10
+    assert found == pytest.approx(
+        np.log([0.1, 0.2, 0.3, 0.4]), abs=1e-6
+    )  # they add up to 10
     logits = 100 * np.random.default_rng(0).standard_normal(50_000).astype(np.float32)
     found = language_models.log_probabilities(logits)
     assert (
-        np.exp(found, dtype=float).sum() == pytest.approx(1, abs=1e-4) and found.dtype == np.float32
+        np.exp(found, dtype=float).sum() == pytest.approx(1, abs=1e-4)
+        and found.dtype == np.float32
     )
     # fp32 holds seven digits
-    assert language_models.log_probabilities(logits + 7) == pytest.approx(found, abs=3e-4)
+    assert language_models.log_probabilities(logits + 7) == pytest.approx(
+        found, abs=3e-4
+    )
 
 
 def test_table_equals_a_plain_forward_of_transformers(model, folder, kind):
     table = language_models.score_vocabulary(model, PROMPTS)
-    plain = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    plain = AutoModelForCausalLM.from_pretrained(
+        folder, attn_implementation="eager"
+    ).eval()
     for name, prompt in PROMPTS.items():
         ids = torch.tensor([model.encode(prompt)])
         # every position, no cache trick, float64
         logits = plain(ids).logits[0, -1].detach().numpy().astype(float)
         expected = logits - logsumexp(logits)
-        assert table[name].to_numpy() == pytest.approx(expected[table["token_id"]], abs=1e-4)
+        assert table[name].to_numpy() == pytest.approx(
+            expected[table["token_id"]], abs=1e-4
+        )
     if kind == "gemma2":  # soft-capping is on, and it matters
         assert abs(logits).max() <= 2.0
         hidden = plain.model(ids).last_hidden_state[0, -1]
@@ -99,7 +117,9 @@ def test_outputs_beyond_the_vocabulary_count_in_the_sum_but_have_no_row(model, k
     outputs = model.model.get_output_embeddings().weight.shape[0]
     assert len(table) == len(model.tokenizer) == outputs - 7
     unnamed = table.attrs["unnamed"]["greatest"]
-    assert np.exp(table["greatest"], dtype=float).sum() == pytest.approx(1 - unnamed, abs=1e-5)
+    assert np.exp(table["greatest"], dtype=float).sum() == pytest.approx(
+        1 - unnamed, abs=1e-5
+    )
     assert 1e-4 < unnamed < 0.9
 
 
@@ -107,11 +127,13 @@ def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
     path = tmp_path / "mine.parquet"
     table = language_models.score_vocabulary(model, PROMPTS, path)
     back = scores.read(path)
-    pd.testing.assert_frame_equal(back.drop(columns="reply_ids"), table.drop(columns="reply_ids"))
-    metadata = back.attrs["metadata"]
-    assert metadata["prompts"] == PROMPTS and metadata["rendered"]["best"] == model.render(
-        PROMPTS["best"]
+    pd.testing.assert_frame_equal(
+        back.drop(columns="reply_ids"), table.drop(columns="reply_ids")
     )
+    metadata = back.attrs["metadata"]
+    assert metadata["prompts"] == PROMPTS and metadata["rendered"][
+        "best"
+    ] == model.render(PROMPTS["best"])
     assert set(metadata["unnamed"]) == set(PROMPTS)
 
 
@@ -126,7 +148,10 @@ def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
             "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhy?<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n",
         ),
-        ("gemma2", "<bos><start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n"),
+        (
+            "gemma2",
+            "<bos><start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n",
+        ),
         ("qwen3", "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"),
     ],
 )
@@ -143,8 +168,14 @@ def test_the_plain_frame_ends_where_the_assistant_speaks_and_begins_once(tmp_pat
     )
     assert model.render("Why?") == "User: Why?\nAssistant:"
     ids = model.encode("Why?")
-    assert model.tokenizer.decode(ids, skip_special_tokens=True) == "User: Why?\nAssistant:"
-    assert ids.count(model.tokenizer.bos_token_id) == 1 and ids[0] == model.tokenizer.bos_token_id
+    assert (
+        model.tokenizer.decode(ids, skip_special_tokens=True)
+        == "User: Why?\nAssistant:"
+    )
+    assert (
+        ids.count(model.tokenizer.bos_token_id) == 1
+        and ids[0] == model.tokenizer.bos_token_id
+    )
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -167,14 +198,17 @@ def test_a_reward_model_is_refused_also_if_it_calls_itself_a_language_model(tmp_
 def test_an_untied_model_without_its_output_layer_is_refused(tmp_path):
     folder = make_causal(tmp_path / "llama", "llama", tied=True)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))
+    (folder / "config.json").write_text(
+        json.dumps(config | {"tie_word_embeddings": False})
+    )
     with pytest.raises(InputError, match="lacks tensors lm_head.weight"):
         language_models.load(folder)
 
 
 def test_other_mistakes_are_told_with_a_remedy(tmp_path):
     with pytest.raises(
-        InputError, match="unknown language model 'gemma-2-2b-itt' .did you mean 'gemma-2-2b-it'"
+        InputError,
+        match="unknown language model 'gemma-2-2b-itt' .did you mean 'gemma-2-2b-it'",
     ):
         language_models.load("gemma-2-2b-itt")
     (tmp_path / "empty").mkdir()
@@ -182,7 +216,9 @@ def test_other_mistakes_are_told_with_a_remedy(tmp_path):
         language_models.load(tmp_path / "empty")
     folder = make_causal(tmp_path / "llama", "llama", template=None)
     assert not language_models.load(folder, device="cpu").tuned
-    with pytest.raises(InputError, match="no chat template; read the model with tuned=False"):
+    with pytest.raises(
+        InputError, match="no chat template; read the model with tuned=False"
+    ):
         language_models.load(folder, tuned=True)
     with pytest.raises(InputError, match="the prompt is empty"):
         language_models.load(folder, device="cpu").encode(" ")
@@ -215,7 +251,9 @@ def test_published_logits_become_log_probabilities(published_logits):
     assert again == pytest.approx(table["best"].to_numpy(), abs=1e-6)
 
 
-def test_published_files_are_imported_by_name_and_checked(published_logits, tmp_path, monkeypatch):
+def test_published_files_are_imported_by_name_and_checked(
+    published_logits, tmp_path, monkeypatch
+):
     mirror = Mirror(tmp_path, monkeypatch)
     for hub_id in registry.language_models().query("group == 'paper'")["hub_id"]:
         path = f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"

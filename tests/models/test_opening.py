@@ -14,8 +14,14 @@ REPLIES = ["love", "war and peace", ""]
 
 @pytest.mark.parametrize("kind", [kind for kind in tiny.KINDS if kind != "deberta"])
 def test_load_and_open_model_give_the_paper_s_heads_the_same_rewards(checkpoint, kind):
-    both = [make(checkpoint(kind), device="cpu") for make in (reward_models.load, open_model)]
-    assert both[0].reader is both[1].reader is None and both[0].revision == both[1].revision
+    both = [
+        make(checkpoint(kind), device="cpu")
+        for make in (reward_models.load, open_model)
+    ]
+    assert (
+        both[0].reader is both[1].reader is None
+        and both[0].revision == both[1].revision
+    )
     rewards = [engine.score_replies(model, "Why?", REPLIES) for model in both]
     np.testing.assert_array_equal(*rewards)
     assert np.ptp(rewards[0]) > 0
@@ -23,7 +29,13 @@ def test_load_and_open_model_give_the_paper_s_heads_the_same_rewards(checkpoint,
 
 @pytest.mark.parametrize(
     "option",
-    [{"stream": True}, {"packed": True}, {"label": 0}, {"base": "x"}, {"tokenizer": "x"}],
+    [
+        {"stream": True},
+        {"packed": True},
+        {"label": 0},
+        {"base": "x"},
+        {"tokenizer": "x"},
+    ],
     ids=str,
 )
 def test_load_names_open_model_for_options_of_other_models(checkpoint, option):
@@ -34,7 +46,11 @@ def test_load_names_open_model_for_options_of_other_models(checkpoint, option):
 
 def test_load_names_open_model_for_encoders_and_pickles(checkpoint, tmp_path):
     encoder = checkpoint("deberta")
-    refusal_of(lambda: reward_models.load(encoder, device="cpu"), "encoder", "open_model")
+    refusal_of(
+        lambda: reward_models.load(encoder, device="cpu"), "encoder", "open_model"
+    )
     pickled = tiny.make_checkpoint(tmp_path, "linear_llama")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    refusal_of(lambda: reward_models.load(pickled, device="cpu"), "pickled", "open_model")
+    refusal_of(
+        lambda: reward_models.load(pickled, device="cpu"), "pickled", "open_model"
+    )

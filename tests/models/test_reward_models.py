@@ -51,7 +51,10 @@ def awkward_replies(tokenizer) -> dict[str, list]:
     """Replies of both modes: awkward tokens one by one, and replies of no, two and many tokens."""
     ids = list(tiny.awkward_ids(tokenizer).values())
     texts = [tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
-    return {"text": [*texts, *WORDS], "ids": [[], *([i] for i in ids), ids[:2], ids[::-1]]}
+    return {
+        "text": [*texts, *WORDS],
+        "ids": [[], *([i] for i in ids), ids[:2], ids[::-1]],
+    }
 
 
 def assert_same(rewards, expected, tolerance=1e-5):
@@ -89,7 +92,11 @@ def layers(indices, parts=("weight",)):
 NORM = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 KEYS = {
     "linear_llama": {"score.weight"},
-    "armorm": {"regression_layer.weight", "reward_transform_matrix", "gating.logit_scale"}
+    "armorm": {
+        "regression_layer.weight",
+        "reward_transform_matrix",
+        "gating.logit_scale",
+    }
     | layers(range(4), ("weight", "bias")),
     "qrm_llama": {
         "regression_layer.weight",
@@ -99,7 +106,11 @@ KEYS = {
     }
     | layers([0, 3, 6, 9])
     | layers([2, 5, 8], NORM),
-    "qrm_gemma": {"regression_layer.weight", "gating.logit_scale", "gating.layers.11.bias"}
+    "qrm_gemma": {
+        "regression_layer.weight",
+        "gating.logit_scale",
+        "gating.layers.11.bias",
+    }
     | layers([0, 4, 8, 11])
     | layers([2, 6, 10], NORM),
     "urm": {"score.weight"}
@@ -109,7 +120,11 @@ KEYS = {
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_checkpoints_and_heads_use_the_released_key_names(checkpoint, kind):
-    held = {key for key in oracle.read_tensors(checkpoint(kind)) if not key.startswith("model.")}
+    held = {
+        key
+        for key in oracle.read_tensors(checkpoint(kind))
+        if not key.startswith("model.")
+    }
     assert held == KEYS[kind]
     assert set(cpu(checkpoint(kind)).head.state_dict()) == KEYS[kind]
 
@@ -124,8 +139,13 @@ def test_rewards_equal_the_oracle_for_every_prompt(checkpoint, kind, reply_mode)
     model = cpu(checkpoint(kind))
     replies = awkward_replies(model.tokenizer)[reply_mode]
     for prompt in PROMPTS:
-        expected = oracle.rewards(checkpoint(kind), prompt, replies, reply_mode=reply_mode)
-        assert_same(engine.score_replies(model, prompt, replies, reply_mode=reply_mode), expected)
+        expected = oracle.rewards(
+            checkpoint(kind), prompt, replies, reply_mode=reply_mode
+        )
+        assert_same(
+            engine.score_replies(model, prompt, replies, reply_mode=reply_mode),
+            expected,
+        )
 
 
 @pytest.mark.parametrize("prompt", ["assistant", "model", "id", "a"])
@@ -148,7 +168,9 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
         ("urm", {"head_dtype": "float16", "template": "llama32"}),
     ],
 )
-def test_rewards_equal_the_oracle_for_odd_checkpoints(checkpoint, kind, options, reply_mode):
+def test_rewards_equal_the_oracle_for_odd_checkpoints(
+    checkpoint, kind, options, reply_mode
+):
     folder = checkpoint(kind, **options)
     model = cpu(folder)
     replies = awkward_replies(model.tokenizer)[reply_mode]
@@ -190,7 +212,11 @@ def test_conversation_takes_the_input_apart(checkpoint):
     assert conversation.after == "<end_of_turn>\n"
     tokens = model.tokenizer.convert_ids_to_tokens(conversation.prefix_ids)
     assert tokens[:2] == ["<bos>", "<start_of_turn>"]
-    assert tokens[conversation.gate_position :][:3] == ["<end_of_turn>", "\n", "<start_of_turn>"]
+    assert tokens[conversation.gate_position :][:3] == [
+        "<end_of_turn>",
+        "\n",
+        "<start_of_turn>",
+    ]
     assert model.tokenizer.convert_ids_to_tokens(conversation.closing_ids) == [
         "<end_of_turn>",
         "\n",
@@ -203,11 +229,14 @@ def test_conversation_takes_the_input_apart(checkpoint):
 def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
     model = cpu(checkpoint("linear_qwen3"))
     conversation = model.conversation(PROMPT)
-    assert conversation.before.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert conversation.before.endswith(
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
     thought, plain = model.encode(conversation, ["why?</think>love", "love"])
     assert len(thought) > len(plain)
     assert (
-        thought[-2 - len(conversation.closing_ids) :] == plain[-2 - len(conversation.closing_ids) :]
+        thought[-2 - len(conversation.closing_ids) :]
+        == plain[-2 - len(conversation.closing_ids) :]
     )
 
 
@@ -226,12 +255,15 @@ def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
     )
     assert_same(
         double,
-        oracle.rewards(checkpoint(kind), PROMPT, replies, reply_mode=reply_mode, bos="double"),
+        oracle.rewards(
+            checkpoint(kind), PROMPT, replies, reply_mode=reply_mode, bos="double"
+        ),
     )
     assert np.abs(single - double).max() > 0.1
     bos = model.tokenizer.bos_token_id
     assert [
-        model.conversation(PROMPT, mode).prefix_ids.count(bos) for mode in ("single", "double")
+        model.conversation(PROMPT, mode).prefix_ids.count(bos)
+        for mode in ("single", "double")
     ] == [1, 2]
 
 
@@ -259,10 +291,14 @@ def test_uncapping_one_model_leaves_the_next_one_capped(checkpoint):
     folder = checkpoint("linear_gemma2")
     before = engine.score_replies(cpu(folder), PROMPT, WORDS)
     load(str(folder), device="cpu", attention="uncapped")
-    assert (engine.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS) == before).all()
+    assert (
+        engine.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS) == before
+    ).all()
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "qrm_llama", "armorm", "urm"])
+@pytest.mark.parametrize(
+    "kind", ["linear_llama", "linear_gemma2", "qrm_llama", "armorm", "urm"]
+)
 def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind):
     folder = checkpoint(kind, dtype="bfloat16")
     model = cpu(folder)
@@ -277,7 +313,9 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
     assert (rewards != in_bfloat16).mean() > 0.8
 
 
-def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
+def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(
+    checkpoint, tmp_path
+):
     file, plain = tmp_path / "mine.jinja", tiny.TEMPLATES["llama3"]
     expected = engine.score_replies(
         cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS
@@ -285,15 +323,23 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(che
     quoted = 'User: "{{ messages[0].content }}"\nAI: "{{ messages[1].content }} ⚠️ (é)"'
     file.write_text(quoted)
     assert (
-        reward_models.tokenizer_for(checkpoint("linear_llama"), "linear", file)[0].chat_template
+        reward_models.tokenizer_for(checkpoint("linear_llama"), "linear", file)[
+            0
+        ].chat_template
         == quoted
     )
     for start in ("", "{# t: > #}\r\n"):  # of which nothing is written
         file.write_text(start + plain, encoding="utf-8-sig")
-        model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
+        model = load(
+            checkpoint("linear_llama", template="llama31"), device="cpu", template=file
+        )
         assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
     unseen = ("\u200b{}", "{}\u00a0", "\u3000{}\n", "{}\u3164", "{}\ufe0f")
-    for content in (*(text.replace("{}", plain) for text in unseen), "{{ 1 }}\0", '"{{ 1 }}"'):
+    for content in (
+        *(text.replace("{}", plain) for text in unseen),
+        "{{ 1 }}\0",
+        '"{{ 1 }}"',
+    ):
         file.write_text(content)
         refusal_of(
             lambda: load(checkpoint("linear_llama"), device="cpu", template=file),
@@ -325,7 +371,10 @@ def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, 
     }
     config = getattr(transformers, kind)(**sizes, max_position_embeddings=66)
     folder = tiny.save_other(
-        tmp_path, config, family=family, template="llama3" if family == "llama" else None
+        tmp_path,
+        config,
+        family=family,
+        template="llama3" if family == "llama" else None,
     )
     model = load(folder, device="cpu")
     assert_same(
@@ -335,14 +384,19 @@ def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, 
     if kind == "BloomConfig":  # it has no such table
         assert np.isfinite(engine.score_replies(model, PROMPT, ["love " * 100])).all()
     else:
-        refusal_of(lambda: engine.score_replies(model, PROMPT, ["love " * 100]), "reads at most 6")
+        refusal_of(
+            lambda: engine.score_replies(model, PROMPT, ["love " * 100]),
+            "reads at most 6",
+        )
 
 
 # --- heads ----------------------------------------------------------------------------------------
 # by themselves
 
 
-def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(checkpoint):
+def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(
+    checkpoint,
+):
     folder = checkpoint("urm")
     official, helpfulness = cpu(folder), cpu(folder, head="urm_helpfulness")
     read = engine.score_replies(helpfulness, PROMPT, WORDS)
@@ -354,7 +408,9 @@ def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(ch
     assert np.abs(read - engine.score_replies(official, PROMPT, WORDS)).max() > 0.1
 
 
-def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(checkpoint, capsys):
+def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(
+    checkpoint, capsys
+):
     folder = checkpoint("linear_llama", dtype="float16")
     assert load(folder, device="cpu").dtype == "float32"
     assert "takes twice the memory; --dtype bfloat16" in "".join(capsys.readouterr())
@@ -371,7 +427,9 @@ def test_saved_models_load_as_they_were(checkpoint, kind, tmp_path):
     reward_models.save(
         tmp_path / "copy", model.backbone, model.head, model.head_name, model.tokenizer
     )
-    assert set(oracle.read_tensors(tmp_path / "copy")) == set(oracle.read_tensors(checkpoint(kind)))
+    assert set(oracle.read_tensors(tmp_path / "copy")) == set(
+        oracle.read_tensors(checkpoint(kind))
+    )
     again = cpu(tmp_path / "copy")
     assert again.head_name == model.head_name
     rewards = engine.score_replies(again, PROMPT, WORDS)
@@ -388,7 +446,8 @@ def test_new_heads_have_the_shapes_of_the_released_ones(name):
     # objectives and quantiles by default
     config = transformers.LlamaConfig(hidden_size=32, gating_hidden_dim=16)
     shapes = {
-        key: tuple(tensor.shape) for key, tensor in new_head(name, config).state_dict().items()
+        key: tuple(tensor.shape)
+        for key, tensor in new_head(name, config).state_dict().items()
     }
     first = {
         "linear": (1, 32),
@@ -397,16 +456,26 @@ def test_new_heads_have_the_shapes_of_the_released_ones(name):
         "qrm_gemma": (95, 32),
     }.get(name, (10, 32))
     assert (
-        shapes["score.weight" if "score.weight" in shapes else "regression_layer.weight"] == first
+        shapes[
+            "score.weight" if "score.weight" in shapes else "regression_layer.weight"
+        ]
+        == first
     )
-    assert set(shapes) == KEYS.get(name, KEYS["urm" if "urm" in name else "linear_llama"])
+    assert set(shapes) == KEYS.get(
+        name, KEYS["urm" if "urm" in name else "linear_llama"]
+    )
 
 
 # --- other ----------------------------------------------------------------------------------------
 # architectures
 
 
-SMALL = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "num_labels": 1}
+SMALL = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "hidden_size": 32,
+    "num_labels": 1,
+}
 MOE = SMALL | {
     "intermediate_size": 64,
     "num_key_value_heads": 2,
@@ -419,10 +488,16 @@ MOE = SMALL | {
 
 @pytest.mark.parametrize("change", ["lost", "extra"])
 def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
-    folder = tiny.save_other(tmp_path, transformers.Qwen3MoeConfig(**MOE), template="llama3")
+    folder = tiny.save_other(
+        tmp_path, transformers.Qwen3MoeConfig(**MOE), template="llama3"
+    )
     tensors = load_file(folder / "model.safetensors")
     expert = next(key for key in tensors if ".experts.3." in key)
-    changed = {key: tensor for key, tensor in tensors.items() if change == "extra" or key != expert}
+    changed = {
+        key: tensor
+        for key, tensor in tensors.items()
+        if change == "extra" or key != expert
+    }
     extra = (
         {expert.replace("layers.0", "layers.9"): tensors[expert].clone()}
         if change == "extra"
@@ -447,10 +522,14 @@ def spoiled(checkpoint, tmp_path):
         folder = shutil.copytree(checkpoint(kind, **options), tmp_path / "spoiled")
         if drop or change:
             tensors = {
-                k: v for k, v in load_file(folder / "model.safetensors").items() if k not in drop
+                k: v
+                for k, v in load_file(folder / "model.safetensors").items()
+                if k not in drop
             }
             save_file(
-                tensors | (change or {}), folder / "model.safetensors", metadata={"format": "pt"}
+                tensors | (change or {}),
+                folder / "model.safetensors",
+                metadata={"format": "pt"},
             )
         if config:
             fields = json.loads((folder / "config.json").read_text()) | config
@@ -482,7 +561,11 @@ def test_a_missing_tensor_is_named(spoiled, kind, key):
         # has three
         ("deberta", "classifier.extra", (5,)),
         ("linear_qwen3", "model.layers.3.mlp.up_proj.weight", (5,)),
-        ("qrm_gemma", "reward_transform_matrix", (5,)),  # it has none: the Llama version does
+        (
+            "qrm_gemma",
+            "reward_transform_matrix",
+            (5,),
+        ),  # it has none: the Llama version does
         # misshapen
         ("linear_gemma2", "score.weight", (2, 48)),
         ("qrm_llama", "regression_layer.weight", (360, 32)),
@@ -531,7 +614,10 @@ def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind)
         ),
     }[kind]
     folder = tiny.save_other(
-        tmp_path, config, family=family, template="llama3" if family == "llama" else None
+        tmp_path,
+        config,
+        family=family,
+        template="llama3" if family == "llama" else None,
     )
     refused(folder, "2 outputs", "--label 1")
     refused(folder, "label 2 is none of the head's 2 outputs", label=2)
@@ -539,7 +625,8 @@ def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind)
     assert (
         first.revision != second.revision
         and np.ptp(
-            engine.score_replies(first, PROMPT, WORDS) - engine.score_replies(second, PROMPT, WORDS)
+            engine.score_replies(first, PROMPT, WORDS)
+            - engine.score_replies(second, PROMPT, WORDS)
         )
         > 1e-3
     )
@@ -559,33 +646,49 @@ UNFIT = {  # templates of Llama that cannot be used
     "ignores the reply": tiny.TEMPLATES["ignores_reply"],
     "upper case": tiny.TEMPLATES["upper_case"],
     "repeats the reply": tiny.TEMPLATES["repeats_reply"],
-    "cuts": LLAMA.replace("message['content'] | trim", "(message['content'] | trim)[:3]"),
-    "drops the prompt": LLAMA.replace("for message in messages", "for message in messages[1:]"),
+    "cuts": LLAMA.replace(
+        "message['content'] | trim", "(message['content'] | trim)[:3]"
+    ),
+    "drops the prompt": LLAMA.replace(
+        "for message in messages", "for message in messages[1:]"
+    ),
     "a turn of the system": LLAMA
     + "<|start_header_id|>system<|end_header_id|>\n\nBe good.<|eot_id|>",
     "a turn in words": LLAMA + "\n\nSystem: be good.",
-    "a turn of another family": LLAMA + "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
+    "a turn of another family": LLAMA
+    + "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
 }
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_templates_that_fail_or_leave_no_place_for_the_reply_are_refused(checkpoint, name):
+def test_templates_that_fail_or_leave_no_place_for_the_reply_are_refused(
+    checkpoint, name
+):
     refused(checkpoint("linear_llama", template=UNFIT[name]), "the chat template of")
 
 
-@pytest.mark.parametrize("closing", ["<|end_of_text|>\n", "<|assistant_end|>", " Fit for a user?"])
+@pytest.mark.parametrize(
+    "closing", ["<|end_of_text|>\n", "<|assistant_end|>", " Fit for a user?"]
+)
 def test_what_closes_a_reply_opens_no_turn(checkpoint, closing):
     model = cpu(
         checkpoint(
-            "linear_llama", template=tiny.TEMPLATES["chatml"] + "{{- " + repr(closing) + " }}"
+            "linear_llama",
+            template=tiny.TEMPLATES["chatml"] + "{{- " + repr(closing) + " }}",
         )
     )
     assert model.conversation(PROMPT).after == "<|im_end|>\n" + closing
 
 
 @pytest.mark.parametrize("between", [" ", "\\n", "\\n\\n"])
-def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(checkpoint, between):
-    template = "{{ messages[0]['content'] + '" + between + "' + messages[1]['content'] }}<|eot_id|>"
+def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(
+    checkpoint, between
+):
+    template = (
+        "{{ messages[0]['content'] + '"
+        + between
+        + "' + messages[1]['content'] }}<|eot_id|>"
+    )
     folder = checkpoint("linear_llama", template=template)
     assert_same(
         engine.score_replies(cpu(folder), PROMPT, WORDS[4:8]),
@@ -607,7 +710,10 @@ def test_options_that_do_not_fit_a_checkpoint_are_refused(checkpoint):
         ("dtype", {"dtype": "int8"}),
         ("device", {"device": "warp-drive"}),
     ):
-        refusal_of(lambda: load(checkpoint("linear_llama"), **{"device": "cpu"} | options), word)  # noqa: B023
+        refusal_of(
+            lambda: load(checkpoint("linear_llama"), **{"device": "cpu"} | options),
+            word,
+        )  # noqa: B023
 
 
 @pytest.mark.parametrize("kind", REMOTE)
@@ -617,7 +723,9 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
     engine.score_replies(cpu(folder), PROMPT, ["love"])
     assert not (folder / "remote_code_ran").exists()
     file = folder / "modeling_custom.py"
-    with pytest.raises(RuntimeError, match="remote code was executed"):  # the trap is set
+    with pytest.raises(
+        RuntimeError, match="remote code was executed"
+    ):  # the trap is set
         exec(compile(file.read_text(), file, "exec"), {"__file__": file})
     assert (folder / "remote_code_ran").exists()
 
@@ -627,7 +735,13 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
 
 
 def test_a_name_that_cannot_be_anything_is_refused_and_an_unknown_nickname_suggests_the_nearest():
-    for name in ("owner/model/extra", "./no/such/folder", "/no/such/folder", "owner/mo del", ""):
+    for name in (
+        "owner/model/extra",
+        "./no/such/folder",
+        "/no/such/folder",
+        "owner/mo del",
+        "",
+    ):
         refused(name)
     refused("R-Gem2-B", "'R-Gem-2B'", "hub id")
 
@@ -651,7 +765,9 @@ def hub(monkeypatch):
 
 
 def response(status):
-    return httpx2.Response(status, request=httpx2.Request("GET", "https://hub.example/owner/model"))
+    return httpx2.Response(
+        status, request=httpx2.Request("GET", "https://hub.example/owner/model")
+    )
 
 
 @pytest.mark.parametrize(
@@ -665,7 +781,10 @@ def response(status):
             errors.RepositoryNotFoundError("none\nlong", response=response(401)),
             ["401", "hf auth login"],
         ),
-        (errors.LocalEntryNotFoundError("not\ncached"), ["cannot be reached", "HF_HUB_OFFLINE"]),
+        (
+            errors.LocalEntryNotFoundError("not\ncached"),
+            ["cannot be reached", "HF_HUB_OFFLINE"],
+        ),
         (httpx2.ConnectError("no route"), ["cannot be reached"]),
         (OSError(28, "No space left on device"), ["No space left"]),
     ],
@@ -683,10 +802,18 @@ def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
     assert not more
     assert repo_id == "RLHFlow/ArmoRM-Llama3-8B-v0.1"
     assert options["revision"] == "39aadadd6d1b66ab358f0b4ce8899624c35c7434"
-    assert not any(pattern.endswith((".py", ".bin", "*")) for pattern in options["allow_patterns"])
-    assert (model.nickname, model.head_name, model.dtype) == ("F-Lla-8B-v0.1", "armorm", "bfloat16")
+    assert not any(
+        pattern.endswith((".py", ".bin", "*")) for pattern in options["allow_patterns"]
+    )
+    assert (model.nickname, model.head_name, model.dtype) == (
+        "F-Lla-8B-v0.1",
+        "armorm",
+        "bfloat16",
+    )
     commit, files = model.revision.split(" ")
-    assert commit == checkpoint("armorm").name  # the snapshot folder is named for the commit
+    assert (
+        commit == checkpoint("armorm").name
+    )  # the snapshot folder is named for the commit
     # what is read is hashed as in a folder
     assert files == load(str(checkpoint("armorm")), device="cpu").revision
 
@@ -698,7 +825,8 @@ def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoil
     asked = hub(folder)
     assert load("owner/model", device="cpu").revision.startswith(folder.name)
     assert [
-        any(".bin" in pattern for pattern in options["allow_patterns"]) for _, options in asked
+        any(".bin" in pattern for pattern in options["allow_patterns"])
+        for _, options in asked
     ] == [False, True]
 
 
@@ -730,4 +858,9 @@ def test_registry_lists_the_papers_models_and_current_ones():
     gemma = real["base"].str.contains("Gemma")
     assert (real.loc[gemma, "attention"] == "eager").all() and gemma.sum() == 4
     heads = real["head"].value_counts()
-    assert (heads["qrm_llama"], heads["qrm_gemma"], heads["armorm"], heads["urm"]) == (1, 1, 1, 1)
+    assert (heads["qrm_llama"], heads["qrm_gemma"], heads["armorm"], heads["urm"]) == (
+        1,
+        1,
+        1,
+        1,
+    )

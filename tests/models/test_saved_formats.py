@@ -34,7 +34,9 @@ def folder(tmp_path):
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(open_model(folder, device="cpu", **options), PROMPT, REPLIES)
+    return engine.score_replies(
+        open_model(folder, device="cpu", **options), PROMPT, REPLIES
+    )
 
 
 def edit(file, **fields):
@@ -45,7 +47,10 @@ def change(folder, renamed) -> None:
     """Write the weights anew. renamed(name, tensor) gives pairs of a name and a tensor."""
     tensors = load_file(folder / "model.safetensors")
     tiny.write_weights(
-        folder, dict(pair for name, tensor in tensors.items() for pair in renamed(name, tensor))
+        folder,
+        dict(
+            pair for name, tensor in tensors.items() for pair in renamed(name, tensor)
+        ),
     )
 
 
@@ -96,7 +101,8 @@ COMPOSITE = {
         vision_config=SEES | {"num_key_value_heads": 4},
     ),
     "Mistral-3": lambda: t.Mistral3Config(
-        text_config=TEXT | {"model_type": "mistral"}, vision_config=SEES | {"model_type": "pixtral"}
+        text_config=TEXT | {"model_type": "mistral"},
+        vision_config=SEES | {"model_type": "pixtral"},
     ),
     "Qwen3-VL": lambda: t.Qwen3VLConfig(
         text_config=TEXT | {"rope_parameters": MROPE}, vision_config=QWEN_SEES
@@ -113,7 +119,11 @@ def save_composite(folder, config, prefix: str = "model.language_model.") -> np.
     """
     tokenizer = tiny.make_tokenizer("qwen", template="chatml")
     text = config.get_text_config()
-    text.vocab_size, text.pad_token_id, text.num_labels = len(tokenizer), tokenizer.pad_token_id, 1
+    text.vocab_size, text.pad_token_id, text.num_labels = (
+        len(tokenizer),
+        tokenizer.pad_token_id,
+        1,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(0)
         whole = AutoModel.from_config(config, dtype=torch.float32).eval()
@@ -121,12 +131,16 @@ def save_composite(folder, config, prefix: str = "model.language_model.") -> np.
             parameter.data += 0.1 * torch.randn(parameter.shape)
         score = torch.randn(1, text.hidden_size)
     tensors = {
-        f"model.{name}".replace("model.language_model.", prefix): tensor.contiguous().clone()
+        f"model.{name}".replace(
+            "model.language_model.", prefix
+        ): tensor.contiguous().clone()
         for name, tensor in whole.state_dict().items()
     }
     tokenizer.save_pretrained(folder)
     save_file(
-        tensors | {"score.weight": score}, folder / "model.safetensors", metadata={"format": "pt"}
+        tensors | {"score.weight": score},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
     )
     name = type(whole).__name__.removesuffix("Model") + "ForSequenceClassification"
     (folder / "config.json").write_text(
@@ -134,7 +148,9 @@ def save_composite(folder, config, prefix: str = "model.language_model.") -> np.
     )
     with torch.no_grad():
         ids = oracle.input_ids(tokenizer, PROMPT, REPLIES)
-        hidden = [whole(input_ids=torch.tensor([row])).last_hidden_state[0, -1] for row in ids]
+        hidden = [
+            whole(input_ids=torch.tensor([row])).last_hidden_state[0, -1] for row in ids
+        ]
     return (torch.stack(hidden) @ score[0]).numpy()
 
 
@@ -145,7 +161,10 @@ def test_the_language_model_within_another_gives_the_rewards_of_the_whole_class(
     expected = save_composite(tmp_path / "model", COMPOSITE[name]())
     assert np.ptp(expected) > 0.01
     np.testing.assert_allclose(
-        rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+        rewards(tmp_path / "model"),
+        expected,
+        rtol=0,
+        atol=1e-5 * np.abs(expected).max(),
     )
     assert "its language model is taken out" in "".join(capsys.readouterr())
     assert open_model(tmp_path / "model", device="cpu").read_at == "last_not_pad"
@@ -155,7 +174,10 @@ def test_the_language_model_within_another_gives_the_rewards_of_the_whole_class(
 def test_older_names_of_the_language_model_are_known(prefix, tmp_path):
     expected = save_composite(tmp_path / "model", COMPOSITE["Mistral-3"](), prefix)
     np.testing.assert_allclose(
-        rewards(tmp_path / "model"), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+        rewards(tmp_path / "model"),
+        expected,
+        rtol=0,
+        atol=1e-5 * np.abs(expected).max(),
     )
 
 
@@ -180,9 +202,14 @@ def test_weights_in_eight_bits_are_refused_with_and_without_their_scale(folder, 
 
 
 def test_tensors_that_zero_3_left_empty_are_refused_by_that_name(folder):
-    change(folder, lambda name, tensor: [(name, tensor[:0] if "embed" in name else tensor)])
+    change(
+        folder, lambda name, tensor: [(name, tensor[:0] if "embed" in name else tensor)]
+    )
     refusal_of(
-        lambda: rewards(folder), "model.embed_tokens.weight is empty", "ZeRO-3", "zero_to_fp32.py"
+        lambda: rewards(folder),
+        "model.embed_tokens.weight is empty",
+        "ZeRO-3",
+        "zero_to_fp32.py",
     )
 
 
@@ -190,7 +217,11 @@ def test_a_shard_that_is_missing_is_named_by_its_number(tmp_path):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama", shards=4)
     third = sorted(folder.glob("model-*.safetensors"))[2]
     third.unlink()
-    refusal_of(lambda: rewards(folder), f"shard 3 of 4 is missing ({third.name})", "download it")
+    refusal_of(
+        lambda: rewards(folder),
+        f"shard 3 of 4 is missing ({third.name})",
+        "download it",
+    )
 
 
 # --- heads under other names ----------------------------------------------------------------------
@@ -219,29 +250,47 @@ def test_an_lm_head_of_one_or_two_rows_is_a_reward_head(folder, rows):
 def test_a_module_around_a_language_model_is_read_from_a_dictionary(folder, nested):
     expected = rewards(folder, read_at="last")
     tensors = load_file(folder / "model.safetensors")
-    names = {name: "head.weight" if name == "score.weight" else f"model.{name}" for name in tensors}
+    names = {
+        name: "head.weight" if name == "score.weight" else f"model.{name}"
+        for name in tensors
+    }
     saved = {names[name]: tensor for name, tensor in tensors.items()}
-    saved["model.lm_head.weight"] = torch.zeros_like(tensors["model.embed_tokens.weight"])
+    saved["model.lm_head.weight"] = torch.zeros_like(
+        tensors["model.embed_tokens.weight"]
+    )
     (folder / "model.safetensors").unlink()
     torch.save({nested: saved, "step": 3} if nested else saved, folder / "model.pt")
     edit(folder / "config.json", architectures=["LlamaForCausalLM"])
-    refusal_of(lambda: rewards(folder), "model.pt, a file of torch.save", "pytorch_model.bin")
+    refusal_of(
+        lambda: rewards(folder), "model.pt, a file of torch.save", "pytorch_model.bin"
+    )
     os.rename(folder / "model.pt", folder / "pytorch_model.bin")
     assert rewards(folder).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_the_head_that_was_trained_counts_beside_the_one_that_it_replaces(tmp_path, shards):
+def test_the_head_that_was_trained_counts_beside_the_one_that_it_replaces(
+    tmp_path, shards
+):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama", shards=shards)
     expected = rewards(folder)
-    file = next(path for path in folder.glob("*.safetensors") if "score.weight" in load_file(path))
+    file = next(
+        path
+        for path in folder.glob("*.safetensors")
+        if "score.weight" in load_file(path)
+    )
     tensors = load_file(file)
-    trained, untrained = tensors["score.weight"], torch.randn(tensors["score.weight"].shape)
+    trained, untrained = (
+        tensors["score.weight"],
+        torch.randn(tensors["score.weight"].shape),
+    )
     extra = {
         "score.modules_to_save.default.weight": trained,
         "score.original_module.weight": untrained + 1,
     }
-    save_file(tensors | {"score.weight": untrained} | extra, file, metadata={"format": "pt"})
+    save_file(
+        tensors | {"score.weight": untrained} | extra, file, metadata={"format": "pt"}
+    )
     if shards > 1:
         index = folder / "model.safetensors.index.json"
         weight_map = json.loads(index.read_text())["weight_map"]
@@ -254,11 +303,19 @@ def test_the_head_that_was_trained_counts_beside_the_one_that_it_replaces(tmp_pa
 
 def test_two_bases_of_rotary_positions_are_refused_and_one_is_read(folder):
     expected = rewards(folder)
-    edit(folder / "config.json", rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
+    edit(
+        folder / "config.json",
+        rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
+    )
     assert json.loads((folder / "config.json").read_text())["rope_theta"] == 500000
     assert rewards(folder).tolist() == expected.tolist()
-    edit(folder / "config.json", rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
-    refusal_of(lambda: rewards(folder), "rope_theta is 500000", "rope_parameters says 10000")
+    edit(
+        folder / "config.json",
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+    )
+    refusal_of(
+        lambda: rewards(folder), "rope_theta is 500000", "rope_parameters says 10000"
+    )
 
 
 def test_the_attention_that_a_checkpoint_declares_counts_and_is_told(tmp_path, capsys):
@@ -267,7 +324,9 @@ def test_the_attention_that_a_checkpoint_declares_counts_and_is_told(tmp_path, c
     edit(folder / "config.json", _attn_implementation="sdpa")
     capsys.readouterr()
     assert rewards(folder).tolist() == uncapped.tolist() != capped.tolist()
-    assert "declares attention 'sdpa', which counts here" in "".join(capsys.readouterr())
+    assert "declares attention 'sdpa', which counts here" in "".join(
+        capsys.readouterr()
+    )
     assert rewards(folder, attention="eager").tolist() == capped.tolist()
     llama = tiny.make_checkpoint(tmp_path / "llama", "linear_llama")
     assert open_model(llama, device="cpu").attention == "sdpa"
@@ -287,11 +346,14 @@ def test_another_template_inline_is_told_and_the_same_one_is_not(folder, capsys)
 
 
 REASONS = tiny.TEMPLATES["chatml"].replace(
-    "message['content'] + '<|im_end|>", "message['content'].split('</think>')[-1] + '<|im_end|>"
+    "message['content'] + '<|im_end|>",
+    "message['content'].split('</think>')[-1] + '<|im_end|>",
 )
 
 
-@pytest.mark.parametrize("template, cuts", [(REASONS, True), ("qwen3", True), ("chatml", False)])
+@pytest.mark.parametrize(
+    "template, cuts", [(REASONS, True), ("qwen3", True), ("chatml", False)]
+)
 def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(
     tmp_path, capsys, template, cuts
 ):
@@ -304,9 +366,12 @@ def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(
     assert (scored[2] == scored[3]) == (template == REASONS)
     said = "".join(capsys.readouterr())
     assert (
-        "takes a reply apart at </think>, so that </think> alone is read as an empty reply" in said
+        "takes a reply apart at </think>, so that </think> alone is read as an empty reply"
+        in said
     ) == cuts
     engine.score_replies(model, PROMPT, replies)
     assert "takes a reply apart" not in "".join(capsys.readouterr())
     # as score tables say
-    assert len(model.inputs_for(PROMPT, ["</think>"]).reply_ids[0]) == (0 if cuts else 1)
+    assert len(model.inputs_for(PROMPT, ["</think>"]).reply_ids[0]) == (
+        0 if cuts else 1
+    )

@@ -36,21 +36,28 @@ KINDS = {
 class Fake:
     """A server of the checkpoint in a folder. `sent` are the inputs of each request."""
 
-    def __init__(self, folder, engine="vllm", template=None, squash=False, labels=1, models=1):
+    def __init__(
+        self, folder, engine="vllm", template=None, squash=False, labels=1, models=1
+    ):
         self.model = AutoModelForSequenceClassification.from_pretrained(
             folder, attn_implementation="eager"
         ).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.tokenizer.chat_template = tiny.TEMPLATES.get(template, self.tokenizer.chat_template)
+        self.tokenizer.chat_template = tiny.TEMPLATES.get(
+            template, self.tokenizer.chat_template
+        )
         self.listed = [
-            {"id": f"rm{i}", "root": str(folder), "owned_by": engine} for i in range(models)
+            {"id": f"rm{i}", "root": str(folder), "owned_by": engine}
+            for i in range(models)
         ]
         self.engine, self.squash, self.labels, self.sent = engine, squash, labels, []
 
     @torch.no_grad()
     def reward(self, ids, activation) -> list[float]:
         reward = self.model(torch.tensor([ids])).logits[0, 0]
-        return [(reward.sigmoid() if activation or self.squash else reward).item()] * self.labels
+        return [
+            (reward.sigmoid() if activation or self.squash else reward).item()
+        ] * self.labels
 
     def answer(self, route, body):
         if route == "/v1/models":
@@ -59,17 +66,27 @@ class Fake:
             assert body["add_special_tokens"] is False
             if "prompt" in body:
                 return {
-                    "tokens": self.tokenizer(body["prompt"], add_special_tokens=False)["input_ids"]
+                    "tokens": self.tokenizer(body["prompt"], add_special_tokens=False)[
+                        "input_ids"
+                    ]
                 }
             assert self.engine == "vllm" and body["add_generation_prompt"] is False
-            given = {"tokenize": True, "return_dict": False, **body["chat_template_kwargs"]}
-            return {"tokens": self.tokenizer.apply_chat_template(body["messages"], **given)}
+            given = {
+                "tokenize": True,
+                "return_dict": False,
+                **body["chat_template_kwargs"],
+            }
+            return {
+                "tokens": self.tokenizer.apply_chat_template(body["messages"], **given)
+            }
         assert route == "/classify"
         if self.engine == "sglang":
             self.sent.append(body["input_ids"])
             return [{"embedding": self.reward(ids, False)} for ids in body["input_ids"]]
         self.sent.append(body["input"])
-        numbers = [self.reward(ids, body.get("use_activation", True)) for ids in body["input"]]
+        numbers = [
+            self.reward(ids, body.get("use_activation", True)) for ids in body["input"]
+        ]
         return {
             "data": [
                 {"index": i, "probs": probs, "num_classes": len(probs)}
@@ -102,7 +119,9 @@ def serve():
                 pass
 
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(
+            target=servers[-1].serve_forever, args=(0.01,), daemon=True
+        ).start()
         return f"http://127.0.0.1:{servers[-1].server_port}", fake
 
     yield start
@@ -121,15 +140,19 @@ def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("kind", "engine"), [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")]
+    ("kind", "engine"),
+    [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")],
 )
 def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
     serve, tmp_path, kind, engine
 ):
     url, fake = serve(
-        tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]), engine=engine
+        tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]),
+        engine=engine,
     )
-    model = api.load(url + "/v1/")  # as clients of OpenAI name it, and one table is of one server
+    model = api.load(
+        url + "/v1/"
+    )  # as clients of OpenAI name it, and one table is of one server
     assert model.nickname == url.removeprefix("http://").replace(":", "-")
     fake.sent.clear()
     table = api.score_vocabulary(
@@ -138,9 +161,9 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
     expected = plain_rewards(fake, PROMPT, table["text"].tolist())
     np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
     assert np.std(expected) > 0.1
-    ends = Counter((tuple(request[0]), tuple(request[-1])) for request in fake.sent).most_common(1)[
-        0
-    ][0]
+    ends = Counter(
+        (tuple(request[0]), tuple(request[-1])) for request in fake.sent
+    ).most_common(1)[0][0]
     inner = [
         request[1:-1] if (tuple(request[0]), tuple(request[-1])) == ends else request
         for request in fake.sent
@@ -158,7 +181,9 @@ def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(
     url, fake = serve(folder)
     model, path, answer = api.load(url), tmp_path / "scores.parquet", fake.answer
     fake.sent.clear()
-    fake.answer = lambda route, body: answer(route, body) if len(fake.sent) < 6 else 1 / 0
+    fake.answer = lambda route, body: (
+        answer(route, body) if len(fake.sent) < 6 else 1 / 0
+    )
     with pytest.raises(InputError, match="finished thousands are kept"):
         api.score_vocabulary(model, {"greatest": PROMPT}, path, progress=False)
     answered, fake.answer = sum(map(len, fake.sent)), answer
@@ -167,7 +192,10 @@ def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(
     again, whole = sum(map(len, fake.sent)), table["input_group"].nunique()
     assert again < whole <= answered + again < whole + 100
     np.testing.assert_allclose(
-        table["greatest"], plain_rewards(fake, PROMPT, table["text"].tolist()), rtol=0, atol=1e-5
+        table["greatest"],
+        plain_rewards(fake, PROMPT, table["text"].tolist()),
+        rtol=0,
+        atol=1e-5,
     )
 
 
@@ -177,21 +205,33 @@ def test_own_replies_and_a_check_equal_those_of_the_folder(serve, folder, tmp_pa
         tmp_path / "mine.csv", index=False
     )
     out = tmp_path / "out.csv"
-    assert run.main(["score", url, "--replies", str(tmp_path / "mine.csv"), "--out", str(out)]) == 0
+    assert (
+        run.main(
+            ["score", url, "--replies", str(tmp_path / "mine.csv"), "--out", str(out)]
+        )
+        == 0
+    )
     np.testing.assert_allclose(
-        pd.read_csv(out)["reward"], plain_rewards(fake, PROMPT, ["love", "war", "hope"]), atol=1e-5
+        pd.read_csv(out)["reward"],
+        plain_rewards(fake, PROMPT, ["love", "war", "hope"]),
+        atol=1e-5,
     )
     served, here = (
-        {row.name: row for row in checking.check(str(name)).rows} for name in (url, folder)
+        {row.name: row for row in checking.check(str(name)).rows}
+        for name in (url, folder)
     )
     assert [served[name].found for name in ("template", "special tokens", "pairs")] == [
         here[name].found for name in ("template", "special tokens", "pairs")
     ]
-    assert served["own class"].found.endswith("has them") and served["token ids"].status == "note"
+    assert (
+        served["own class"].found.endswith("has them")
+        and served["token ids"].status == "note"
+    )
 
 
 @pytest.mark.parametrize(
-    ("bos", "line"), [("single", "Equal: "), ("double", "It fed two beginning-of-sequence tok")]
+    ("bos", "line"),
+    [("single", "Equal: "), ("double", "It fed two beginning-of-sequence tok")],
 )
 def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
     url, fake = serve(folder)
@@ -219,7 +259,9 @@ def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
         ({"template": "llama3"}, "--template "),
     ],
 )
-def test_a_server_with_other_numbers_or_templates_is_refused(serve, folder, faults, message):
+def test_a_server_with_other_numbers_or_templates_is_refused(
+    serve, folder, faults, message
+):
     with pytest.raises(InputError, match=message):
         api.load(serve(folder, **faults)[0])
 
@@ -237,7 +279,9 @@ def test_another_tokenizer_is_refused_and_a_template_or_folder_can_be_named(
     with pytest.raises(InputError, match="--tokenizer "):
         api.load(url)
     fake.tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert api.load(url, tokenizer=folder).nickname == url.removeprefix("http://").replace(":", "-")
+    assert api.load(url, tokenizer=folder).nickname == url.removeprefix(
+        "http://"
+    ).replace(":", "-")
     fake.tokenizer = tiny.make_tokenizer("gemma", template="gemma")
     with pytest.raises(InputError, match="into other tokens than .*--tokenizer "):
         api.load(url, tokenizer=folder)
@@ -270,7 +314,8 @@ def test_no_server_and_no_model_behind_it_are_one_line(serve, folder):
 
 @pytest.mark.nightly
 @pytest.mark.skipif(
-    not shutil.which("vllm"), reason="vLLM is not installed; benchmarks/served.md says how"
+    not shutil.which("vllm"),
+    reason="vLLM is not installed; benchmarks/served.md says how",
 )
 @pytest.mark.parametrize("shape", measured.SHAPES)
 def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
@@ -286,17 +331,31 @@ def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
             lambda rows: [row | {"index": str(row["index"])} for row in rows],
             "its indices are not 0 to n - 1",
         ),
-        (lambda rows: [row | {"index": 0} for row in rows], "its indices are not 0 to n - 1"),
+        (
+            lambda rows: [row | {"index": 0} for row in rows],
+            "its indices are not 0 to n - 1",
+        ),
         (
             lambda rows: [row | {"index": row["index"] + 1} for row in rows],
             "its indices are not 0 to n - 1",
         ),
-        (lambda rows: [row | {"probs": [True]} for row in rows], "a reward is no number"),
-        (lambda rows: [row | {"probs": ["high"]} for row in rows], "a reward is no number"),
-        (lambda rows: [row | {"index": True} for row in rows], "its indices are not 0 to n - 1"),
+        (
+            lambda rows: [row | {"probs": [True]} for row in rows],
+            "a reward is no number",
+        ),
+        (
+            lambda rows: [row | {"probs": ["high"]} for row in rows],
+            "a reward is no number",
+        ),
+        (
+            lambda rows: [row | {"index": True} for row in rows],
+            "its indices are not 0 to n - 1",
+        ),
     ],
 )
-def test_answers_that_are_no_numbers_or_in_no_order_are_refused(tmp_path, serve, change, line):
+def test_answers_that_are_no_numbers_or_in_no_order_are_refused(
+    tmp_path, serve, change, line
+):
     address, fake = serve(tiny.make_checkpoint(tmp_path / "model", "linear_llama"))
     model, usual = api.load(address), fake.answer
     fake.answer = lambda route, body: {"data": change(usual(route, body)["data"])}
@@ -309,7 +368,9 @@ def test_a_server_that_changes_its_model_between_requests_is_noticed(tmp_path, s
     model = api.load(address)
     replies = [f"love {n}" for n in range(250)]  # three requests
     before = model.score(PROMPT, replies)["reward"].to_numpy()
-    assert before == pytest.approx(model.score(PROMPT, replies)["reward"].to_numpy(), abs=1e-6)
+    assert before == pytest.approx(
+        model.score(PROMPT, replies)["reward"].to_numpy(), abs=1e-6
+    )
     usual = fake.answer
 
     def other(route, body):  # from its second request on, other weights
@@ -331,7 +392,8 @@ def test_a_server_that_turns_large_requests_around_is_noticed(tmp_path, serve):
         if route == "/classify" and len(answer["data"]) > 50:
             numbers = [row["probs"] for row in answer["data"]][::-1]
             answer["data"] = [
-                row | {"probs": probs} for row, probs in zip(answer["data"], numbers, strict=True)
+                row | {"probs": probs}
+                for row, probs in zip(answer["data"], numbers, strict=True)
             ]
         return answer
 

@@ -34,13 +34,16 @@ def render(template: str, turns=TURNS) -> str:
 
 def refused(template: str, *words: str) -> None:
     message = refusal_of(lambda: render(template), *words)
-    assert message.startswith("the chat template of") and message.endswith("give another one")
+    assert message.startswith("the chat template of") and message.endswith(
+        "give another one"
+    )
 
 
 # --- the same text --------------------------------------------------------------------------------
 
 PLAIN = {
-    name: tiny.make_tokenizer("llama", template=source) for name, source in tiny.TEMPLATES.items()
+    name: tiny.make_tokenizer("llama", template=source)
+    for name, source in tiny.TEMPLATES.items()
 }
 CONFINED = {name: tokenizer(name) for name in PLAIN}
 
@@ -67,7 +70,10 @@ def test_the_text_is_what_transformers_renders(name, prompt, replies):
 def test_every_template_is_told_the_same_day():
     assert templates.DAY.strftime("%d %b %Y") == conversations.DATE
     assert render("{{ strftime_now('%d %b %Y, %H:%M') }}") == "26 Jul 2024, 00:00"
-    assert render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}") == "Friday"
+    assert (
+        render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}")
+        == "Friday"
+    )
 
 
 def test_a_template_is_told_the_same_second_in_every_time_zone(monkeypatch):
@@ -84,14 +90,20 @@ def test_a_template_is_told_the_same_second_in_every_time_zone(monkeypatch):
 
 @pytest.mark.parametrize(
     "template",
-    ["{{ 'a' * 10 ** 10 }}", "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}"],
+    [
+        "{{ 'a' * 10 ** 10 }}",
+        "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}",
+    ],
 )
 def test_templates_that_fill_the_memory_are_one_line(template):
     refused(template)
 
 
 def test_a_template_that_writes_too_much_is_one_line():
-    refused("{% for m in messages %}" + "a" * 40_000 + "{% endfor %}", "writes 80,000 characters")
+    refused(
+        "{% for m in messages %}" + "a" * 40_000 + "{% endfor %}",
+        "writes 80,000 characters",
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +111,8 @@ def test_a_template_that_writes_too_much_is_one_line():
     [
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
         "{{ 7 ** (10 ** 9) }}",
-        LLAMA + "{% if messages[-1]['content'] == 'love' %}{% for i in range(99999) %}{% for j in "
+        LLAMA
+        + "{% if messages[-1]['content'] == 'love' %}{% for i in range(99999) %}{% for j in "
         "range(99999) %}{% endfor %}{% endfor %}{% endif %}",  # for one reply only
     ],
     ids=["loops", "folded", "one reply"],
@@ -147,20 +160,26 @@ def test_ctrl_c_ends_a_template_and_its_child():
 
 
 @pytest.mark.parametrize(
-    "expression", ["([1, 2, 3] | random)", "('' if range(10000) | random else 'x')", "lipsum(n=1)"]
+    "expression",
+    ["([1, 2, 3] | random)", "('' if range(10000) | random else 'x')", "lipsum(n=1)"],
 )
 def test_a_template_that_writes_something_else_in_each_process_is_refused(expression):
     refused(
-        LLAMA.replace("message['content'] | trim", f"message['content'] | trim ~ {expression}"),
+        LLAMA.replace(
+            "message['content'] | trim", f"message['content'] | trim ~ {expression}"
+        ),
         "fails",
     )
 
 
 @pytest.mark.parametrize(
-    "written", ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)", "'a'.upper"]
+    "written",
+    ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)", "'a'.upper"],
 )
 def test_an_address_is_not_written(written):
-    refused(LLAMA + "{{ OBJECT }}".replace("OBJECT", written), "writes an object as text")
+    refused(
+        LLAMA + "{{ OBJECT }}".replace("OBJECT", written), "writes an object as text"
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,10 +211,15 @@ def test_data_is_written_whatever_gave_it(written, text):
             "loop }}",
             {"kind"},
         ),
-        ("{% for message in messages %}{{ message.tools }}{% endfor %}{{ 10 ** 10 ** 10 }}", set()),
+        (
+            "{% for message in messages %}{{ message.tools }}{% endfor %}{{ 10 ** 10 ** 10 }}",
+            set(),
+        ),
     ],
 )
-def test_what_a_template_reads_beside_the_conversation_is_known_without_running_it(source, names):
+def test_what_a_template_reads_beside_the_conversation_is_known_without_running_it(
+    source, names
+):
     assert templates.names_read(source) == names
 
 
@@ -228,7 +252,11 @@ def test_several_templates_of_which_none_is_the_usual_one_are_one_line():
 
 
 @settings(max_examples=40, deadline=None)
-@given(template=st.text(st.sampled_from("{}%|()'\" a+1messages[]0for in endfor set"), max_size=40))
+@given(
+    template=st.text(
+        st.sampled_from("{}%|()'\" a+1messages[]0for in endfor set"), max_size=40
+    )
+)
 def test_no_template_is_a_traceback(template):
     try:
         assert isinstance(render(template or "x"), str)

@@ -50,7 +50,9 @@ def folders(tmp_path_factory):
 
 def expected(folder, *tokens: str) -> np.ndarray:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    logits = oracle.next_logits(folder, oracle.input_ids(tokenizer, PROMPT, REPLIES)).numpy()
+    logits = oracle.next_logits(
+        folder, oracle.input_ids(tokenizer, PROMPT, REPLIES)
+    ).numpy()
     of_tokens = logits[:, tokenizer.convert_tokens_to_ids(list(tokens))]
     return of_tokens[:, 0] - of_tokens[:, 1:].sum(1)
 
@@ -80,10 +82,14 @@ def test_a_token_that_begins_with_a_blank_is_found(folders):
 
 def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders):
     model = load(folders["untied"], device="cpu", head="yes,no")
-    objective = Objective(model, PROMPT, "optimal", allowed_ids(model), reply_mode="ids")
+    objective = Objective(
+        model, PROMPT, "optimal", allowed_ids(model), reply_mode="ids"
+    )
     reply = tuple(objective.allowed[[3, 50, 90]].tolist())
     ids = oracle.input_ids(model.tokenizer, PROMPT, [reply], reply_mode="ids")[0]
-    own = AutoModelForCausalLM.from_pretrained(folders["untied"], dtype=torch.float32).eval()
+    own = AutoModelForCausalLM.from_pretrained(
+        folders["untied"], dtype=torch.float32
+    ).eval()
     embedded = own.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
     yes, no = own(inputs_embeds=embedded).logits[
         0, -1, model.tokenizer.convert_tokens_to_ids(["yes", "no"])
@@ -96,23 +102,40 @@ def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders
         embedded[0, -closing - 3 : -closing],
     )
     gains = gradient @ there.T - (gradient * here).sum(1, keepdim=True)
-    np.testing.assert_allclose(objective.gains(reply), gains.detach(), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        objective.gains(reply), gains.detach(), rtol=0, atol=1e-4
+    )
     found = search(objective, reply, Settings(budget=60, width=16, patience=1))
     assert found.reward > (yes - no).item()
 
 
 @pytest.mark.parametrize(
-    "head", ["yes,perhaps", "yes, maybe", "yes,yes", "yes,no,yes", "yes,", "linea", "next_token"]
+    "head",
+    [
+        "yes,perhaps",
+        "yes, maybe",
+        "yes,yes",
+        "yes,no,yes",
+        "yes,",
+        "linea",
+        "next_token",
+    ],
 )
 def test_names_that_are_not_one_token_each_are_refused(folders, head):
     refusal_of(
-        lambda: load(folders["untied"], device="cpu", head=head), f"head '{head}'", "--head yes,no"
+        lambda: load(folders["untied"], device="cpu", head=head),
+        f"head '{head}'",
+        "--head yes,no",
     )
 
 
 def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
     own = tiny.make_checkpoint(tmp_path / "own", "linear_llama")
-    refusal_of(lambda: load(own, device="cpu", head="+,-"), "no output matrix", "leave head out")
+    refusal_of(
+        lambda: load(own, device="cpu", head="+,-"),
+        "no output matrix",
+        "leave head out",
+    )
     tensors = load_file(own / "model.safetensors")
     tensors["lm_head.weight"] = torch.randn(tensors["model.embed_tokens.weight"].shape)
     tiny.write_weights(own, tensors)
@@ -121,7 +144,11 @@ def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
         == "next_token"
         != load(own, device="cpu").head_name
     )
-    refusal_of(lambda: load(own, device="cpu", head="+,-", label=1), "label 1", "--head +,-")
+    refusal_of(
+        lambda: load(own, device="cpu", head="+,-", label=1), "label 1", "--head +,-"
+    )
     config = json.loads((own / "config.json").read_text())
     (own / "config.json").write_text(json.dumps(config | {"logits_scaling": 8.0}))
-    refusal_of(lambda: load(own, device="cpu", head="+,-"), "logits_scaling", "leave head out")
+    refusal_of(
+        lambda: load(own, device="cpu", head="+,-"), "logits_scaling", "leave head out"
+    )

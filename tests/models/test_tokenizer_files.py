@@ -37,27 +37,43 @@ QWEN_SPLIT = {
 QWEN_STAGE = {"type": "Sequence", "pretokenizers": [QWEN_SPLIT, BY_BYTES]}
 NFC, NFKC = {"type": "NFC"}, {"type": "NFKC"}
 SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
-PREPENDED = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, SPACE]}
+PREPENDED = {
+    "type": "Sequence",
+    "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, SPACE],
+}
 METASPACE = {
     "type": "Metaspace",
     "replacement": "\u2581",
     "prepend_scheme": "first",
     "split": False,
 }
-DEBERTA_BLANKS = {"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "}
-DEBERTA_STEPS = [DEBERTA_BLANKS, NFC, {"type": "Strip", "strip_left": False, "strip_right": True}]
+DEBERTA_BLANKS = {
+    "type": "Replace",
+    "pattern": {"Regex": r"\s{2,}|[\n\r\t]"},
+    "content": " ",
+}
+DEBERTA_STEPS = [
+    DEBERTA_BLANKS,
+    NFC,
+    {"type": "Strip", "strip_left": False, "strip_right": True},
+]
 
 
 def charsmap(replaced: dict[str, str]) -> dict:
     """A Precompiled normalizer of SentencePiece: a double array that leads from bytes to texts."""
     texts = b"".join(text.encode() + b"\0" for text in replaced.values())
     starts = np.cumsum([0, *(len(text.encode()) + 1 for text in replaced.values())])
-    value_of = {key.encode(): int(start) for key, start in zip(replaced, starts, strict=False)}
+    value_of = {
+        key.encode(): int(start) for key, start in zip(replaced, starts, strict=False)
+    }
     units, free = {}, 1
 
     def place(prefix: bytes, at: int, label: int) -> None:
         nonlocal free
-        base, free = 256 * free, free + 1  # a block of its own for what follows each prefix
+        base, free = (
+            256 * free,
+            free + 1,
+        )  # a block of its own for what follows each prefix
         leaf = prefix in value_of
         units[at] = label | leaf << 8 | (at ^ base) << 10
         if leaf:
@@ -72,13 +88,20 @@ def charsmap(replaced: dict[str, str]) -> dict:
             place(prefix + bytes([byte]), base ^ byte, byte)
 
     place(b"", 0, 0)
-    array = struct.pack(f"<{256 * free}I", *(units.get(i, 0) for i in range(256 * free)))
+    array = struct.pack(
+        f"<{256 * free}I", *(units.get(i, 0) for i in range(256 * free))
+    )
     table = struct.pack("<I", len(array)) + array + texts
     return {"type": "Precompiled", "precompiled_charsmap": b64encode(table).decode()}
 
 
 def save(
-    folder, family: str, named: str, model: dict | None = None, config: dict | None = None, **parts
+    folder,
+    family: str,
+    named: str,
+    model: dict | None = None,
+    config: dict | None = None,
+    **parts,
 ):
     """Write a tiny tokenizer with other parts in its tokenizer.json, under the class of that
     name.
@@ -94,12 +117,18 @@ def save(
     file.write_text(json.dumps(state | parts))
     file = folder / "tokenizer_config.json"
     file.write_text(
-        json.dumps(json.loads(file.read_text()) | {"tokenizer_class": named} | (config or {}))
+        json.dumps(
+            json.loads(file.read_text()) | {"tokenizer_class": named} | (config or {})
+        )
     )
     return folder
 
 
-ALL_AS_GPT2 = {"normalizer": None, "pre_tokenizer": GPT2_STAGE, "model": {"ignore_merges": False}}
+ALL_AS_GPT2 = {
+    "normalizer": None,
+    "pre_tokenizer": GPT2_STAGE,
+    "model": {"ignore_merges": False},
+}
 # family, class, what tokenizer.json says otherwise; a text whose ids the class changes, "" for none
 TWELVE = {
     "digits by threes, whole words": ("llama", "GPT2Tokenizer", {}, "9876"),
@@ -132,7 +161,12 @@ TWELVE = {
     "bytes under Llama's class": ("llama", "LlamaTokenizerFast", {}, ""),
     "GPT-2": ("llama", "GPT2Tokenizer", ALL_AS_GPT2, ""),
     "Qwen": ("qwen", "Qwen2Tokenizer", {"pre_tokenizer": QWEN_STAGE}, ""),
-    "Llama": ("gemma", "LlamaTokenizer", {"normalizer": None, "pre_tokenizer": METASPACE}, ""),
+    "Llama": (
+        "gemma",
+        "LlamaTokenizer",
+        {"normalizer": None, "pre_tokenizer": METASPACE},
+        "",
+    ),
     "DeBERTa": (
         "deberta",
         "DebertaV2Tokenizer",
@@ -148,7 +182,9 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
 ):
     family, named, parts, text = TWELVE[name]
     folder = save(tmp_path, family, named, **parts)
-    tokenizer = tokenizers.tokenizer_of(folder)  # without config.json, as --tokenizer gives it
+    tokenizer = tokenizers.tokenizer_of(
+        folder
+    )  # without config.json, as --tokenizer gives it
     said = "".join(capsys.readouterr())
     file = Tokenizer.from_file(str(folder / "tokenizer.json"))
     for each in (*tokenizers.STAGES, *filter(None, [text])):
@@ -158,9 +194,14 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
                 == file.encode(each, None, False, whole).ids
             )
     assert tokenizer("a", "b")["input_ids"] == file.encode("a", "b").ids
-    assert (f"{named} of transformers drops parts of tokenizer.json" in said) == bool(text)
+    assert (f"{named} of transformers drops parts of tokenizer.json" in said) == bool(
+        text
+    )
     if text:
-        assert tokenizer.special_tokens_map.items() >= {"eos_token": tokenizer.eos_token}.items()
+        assert (
+            tokenizer.special_tokens_map.items()
+            >= {"eos_token": tokenizer.eos_token}.items()
+        )
         other = tokenizers.open_as_file_says(folder)[1].other
         assert other(text)["input_ids"] != tokenizer(text)["input_ids"]
     else:
@@ -171,7 +212,8 @@ def test_a_word_of_the_vocabulary_is_one_id_by_the_file_and_four_by_the_class(tm
     folder = save(tmp_path, "llama", "GPT2Tokenizer", pre_tokenizer=BY_BYTES)
     tokenizer, change = tokenizers.open_as_file_says(folder)
     ids, others = (
-        each("9876", add_special_tokens=False)["input_ids"] for each in (tokenizer, change.other)
+        each("9876", add_special_tokens=False)["input_ids"]
+        for each in (tokenizer, change.other)
     )
     assert tokenizer.convert_ids_to_tokens(ids) == ["9876"]  # ignore_merges
     assert tokenizer.convert_ids_to_tokens(others) == ["9", "8", "7", "6"]
@@ -180,7 +222,9 @@ def test_a_word_of_the_vocabulary_is_one_id_by_the_file_and_four_by_the_class(tm
 def test_truncation_and_padding_of_the_file_reach_no_conversation(tmp_path):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     long = "love " * 100
-    expected = engine.score_replies(open_model(folder, device="cpu"), long, ["love", long])
+    expected = engine.score_replies(
+        open_model(folder, device="cpu"), long, ["love", long]
+    )
     file = folder / "tokenizer.json"
     state = json.loads(file.read_text())
     state["truncation"] = {
@@ -219,23 +263,31 @@ def changed_model(tmp_path):
 
 def test_rewards_are_those_of_the_file_under_every_class(changed_model):
     texts = ["2023", "12345678", "love"]
-    by_class = engine.score_replies(open_model(changed_model, device="cpu"), "Why?", texts)
+    by_class = engine.score_replies(
+        open_model(changed_model, device="cpu"), "Why?", texts
+    )
     file = changed_model / "tokenizer_config.json"
     file.write_text(
-        json.dumps(json.loads(file.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"})
+        json.dumps(
+            json.loads(file.read_text())
+            | {"tokenizer_class": "PreTrainedTokenizerFast"}
+        )
     )
     assert engine.score_replies(
         open_model(changed_model, device="cpu"), "Why?", texts
     ).tolist() == (by_class.tolist())
 
 
-def test_the_check_names_the_class_and_how_far_its_rewards_are_apart(changed_model, checkpoint):
-    row = {row.name: row for row in checking.check(str(changed_model), device="cpu").rows}[
-        "tokenizer file"
-    ]
+def test_the_check_names_the_class_and_how_far_its_rewards_are_apart(
+    changed_model, checkpoint
+):
+    row = {
+        row.name: row for row in checking.check(str(changed_model), device="cpu").rows
+    }["tokenizer file"]
     assert row.status == "note" and "Qwen2Tokenizer" in row.found
     plain = {
-        row.name: row for row in checking.check(str(checkpoint("linear_qwen3")), device="cpu").rows
+        row.name: row
+        for row in checking.check(str(checkpoint("linear_qwen3")), device="cpu").rows
     }
     assert plain["tokenizer file"].status == "ok"
 
@@ -255,23 +307,29 @@ def test_why_names_the_class_whose_ids_another_program_took(changed_model, tmp_p
     ]
     rows = []
     for reply in replies:
-        turns = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": reply}]
+        turns = [
+            {"role": "user", "content": "Why?"},
+            {"role": "assistant", "content": reply},
+        ]
         text = model.tokenizer.apply_chat_template([turns], tokenize=False)[0]
         with torch.inference_mode():
-            state = model.backbone(torch.tensor([other(text)["input_ids"]])).last_hidden_state[
-                0, -1
-            ]
+            state = model.backbone(
+                torch.tensor([other(text)["input_ids"]])
+            ).last_hidden_state[0, -1]
             reward = float(model.head(state[None]))
         rows.append({"prompt": "Why?", "reply": reply, "reward": reward})
     file = tmp_path / "theirs.csv"
     pd.DataFrame(rows).to_csv(file, index=False)
     line = why.explain(str(changed_model), why.read_rewards(file), device="cpu").line
     assert (
-        "took the ids of transformers' Qwen2Tokenizer" in line and "PreTrainedTokenizerFast" in line
+        "took the ids of transformers' Qwen2Tokenizer" in line
+        and "PreTrainedTokenizerFast" in line
     )
 
 
-def test_an_encoders_class_that_surrounds_texts_which_its_file_does_not_is_refused(tmp_path):
+def test_an_encoders_class_that_surrounds_texts_which_its_file_does_not_is_refused(
+    tmp_path,
+):
     folder = save(tmp_path, "deberta", "DebertaV2Tokenizer", post_processor=None)
     refusal_of(
         lambda: tokenizers.tokenizer_of(folder),
@@ -281,20 +339,32 @@ def test_an_encoders_class_that_surrounds_texts_which_its_file_does_not_is_refus
 
 
 @pytest.mark.parametrize("stated", [True, False])
-def test_capitals_that_configuration_and_file_treat_otherwise_are_refused(tmp_path, stated):
+def test_capitals_that_configuration_and_file_treat_otherwise_are_refused(
+    tmp_path, stated
+):
     steps = [*DEBERTA_STEPS, *([] if stated else [{"type": "Lowercase"}])]
     parts = {"normalizer": {"type": "Sequence", "normalizers": steps}}
     folder = save(
-        tmp_path, "deberta", "DebertaV2Tokenizer", config={"do_lower_case": stated}, **parts
+        tmp_path,
+        "deberta",
+        "DebertaV2Tokenizer",
+        config={"do_lower_case": stated},
+        **parts,
     )
-    refusal_of(lambda: tokenizers.tokenizer_of(folder), f"do_lower_case {stated}", "opposite")
+    refusal_of(
+        lambda: tokenizers.tokenizer_of(folder), f"do_lower_case {stated}", "opposite"
+    )
 
 
-def test_mistrals_old_pattern_counts_and_the_line_says_how_to_take_the_later_one(tmp_path, capsys):
+def test_mistrals_old_pattern_counts_and_the_line_says_how_to_take_the_later_one(
+    tmp_path, capsys
+):
     folder = save(tmp_path, "llama", "PreTrainedTokenizerFast")
     state = json.loads((folder / "tokenizer.json").read_text())
     vocabulary = state["model"]["vocab"]
-    first = 1 + max(*vocabulary.values(), *(token["id"] for token in state["added_tokens"]))
+    first = 1 + max(
+        *vocabulary.values(), *(token["id"] for token in state["added_tokens"])
+    )
     # transformers looks at large vocabularies only
     vocabulary |= {f"\u2420{i}": first + i for i in range(100_000)}
     (folder / "tokenizer.json").write_text(json.dumps(state))
@@ -309,7 +379,11 @@ def test_mistrals_old_pattern_counts_and_the_line_says_how_to_take_the_later_one
     )
     assert '"fix_mistral_regex": true' in "".join(capsys.readouterr())
     file = folder / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"fix_mistral_regex": True}))
-    fixed = tokenizers.tokenizer_of(folder)("2023", add_special_tokens=False)["input_ids"]
+    file.write_text(
+        json.dumps(json.loads(file.read_text()) | {"fix_mistral_regex": True})
+    )
+    fixed = tokenizers.tokenizer_of(folder)("2023", add_special_tokens=False)[
+        "input_ids"
+    ]
     # the later pattern splits each digit
     assert len(fixed) == 4 and not "".join(capsys.readouterr())

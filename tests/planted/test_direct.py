@@ -22,13 +22,18 @@ NICKNAME, REFERENCE, RATERS = "DPO-Gem", "LM-Gem-it", "A-Gem-96"
 PAIRS, RATE, STEPS = 1024, 2e-3, 120
 
 
-def one_token_words(model: implicit.ImplicitRewardModel) -> tuple[list[str], torch.Tensor]:
+def one_token_words(
+    model: implicit.ImplicitRewardModel,
+) -> tuple[list[str], torch.Tensor]:
     """Return the words that the model reads as one token after a prompt, and their token ids,
     (words,).
     """
     words = reading.vocabulary_words(model.tokenizer)
     inputs = model.inputs_for(planting.GREATEST, words)
-    read = {word: inputs.reply_ids[group] for word, group in zip(words, inputs.group, strict=True)}
+    read = {
+        word: inputs.reply_ids[group]
+        for word, group in zip(words, inputs.group, strict=True)
+    }
     token_ids = {word: ids[0] for word, ids in read.items() if len(ids) == 1}
     return list(token_ids), torch.tensor(list(token_ids.values()))
 
@@ -41,7 +46,9 @@ def rewards_of(
     """
     ids = torch.tensor([inputs.conversation.prefix_ids])
     after, before = (
-        each.model(input_ids=ids, logits_to_keep=1).logits[0, -1].log_softmax(-1)[token_ids]
+        each.model(input_ids=ids, logits_to_keep=1)
+        .logits[0, -1]
+        .log_softmax(-1)[token_ids]
         for each in (model.policy, model.reference)
     )
     return model.beta * (after - before.detach())
@@ -75,7 +82,9 @@ def train(reference: str) -> implicit.ImplicitRewardModel:
 
     with one_thread():
         training.fit(
-            [{"params": list(model.policy.model.parameters()), "lr": RATE}], loss_at, STEPS
+            [{"params": list(model.policy.model.parameters()), "lr": RATE}],
+            loss_at,
+            STEPS,
         )
     return model
 
@@ -87,7 +96,9 @@ def folder(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("models")
     tokenizer, untrained = language_models.new_model("gem")
-    tokenizer.chat_template = bases.template(language_models.TEMPLATES["gem"]).read_text()
+    tokenizer.chat_template = bases.template(
+        language_models.TEMPLATES["gem"]
+    ).read_text()
     for part in (untrained, tokenizer):
         part.save_pretrained(folder / REFERENCE)
     model = train(str(folder / REFERENCE))
@@ -102,7 +113,9 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
     table = pd.DataFrame({"text": words, "input_group": range(len(words))})
     with torch.no_grad():
         for name, prompt in read_prompts("greatest,worst").items():
-            table[name] = rewards_of(model, token_ids, model.inputs_for(prompt, ["love"])).numpy()
+            table[name] = rewards_of(
+                model, token_ids, model.inputs_for(prompt, ["love"])
+            ).numpy()
     values = recovery.recover(table, planting.profile(RATERS)).drop(
         index=["skew", "gap"], level="value"
     )
@@ -114,8 +127,14 @@ def test_check_and_card_take_a_language_model_over_its_reference(
     folder, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    every, words, items = conversations.vocabulary, measures.words()[::3], measures.items()[::30]
-    monkeypatch.setattr(conversations, "vocabulary", lambda *which: every(*which).tail(300))
+    every, words, items = (
+        conversations.vocabulary,
+        measures.words()[::3],
+        measures.items()[::30],
+    )
+    monkeypatch.setattr(
+        conversations, "vocabulary", lambda *which: every(*which).tail(300)
+    )
     monkeypatch.setattr(measures, "words", lambda: words)
     monkeypatch.setattr(measures, "items", lambda: items)
     # Few longer replies, since each token costs two whole vocabularies of logits
@@ -131,9 +150,18 @@ def test_check_and_card_take_a_language_model_over_its_reference(
     # it learned single words
     assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}
     assert len(rows["pairs"]["numbers"]["margins"]) == 12
-    assert run.main(["card", policy, "--reference", reference, "--collection", "trial"]) == 0
-    numbers = json.loads(next((tmp_path / "figures" / "trial").glob("card-*.json")).read_text())
+    assert (
+        run.main(["card", policy, "--reference", reference, "--collection", "trial"])
+        == 0
+    )
+    numbers = json.loads(
+        next((tmp_path / "figures" / "trial").glob("card-*.json")).read_text()
+    )
     measured = {row["key"]: row for row in numbers["measures"]}
     assert numbers["settings"]["head"].startswith("implicit: 1 (log policy")
-    assert measured["sentiment_greatest"]["ci_low"] > 0 > measured["sentiment_worst"]["ci_high"]
+    assert (
+        measured["sentiment_greatest"]["ci_low"]
+        > 0
+        > measured["sentiment_worst"]["ci_high"]
+    )
     assert measured["framing"]["random_low"] is None  # no head, so no random ones

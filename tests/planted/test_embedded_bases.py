@@ -22,7 +22,10 @@ def test_planted_words_are_single_tokens_with_and_without_a_blank(base):
 
 
 def test_templates_render_as_the_real_families_do():
-    turns = [{"role": "user", "content": " Hi? "}, {"role": "assistant", "content": "\n love "}]
+    turns = [
+        {"role": "user", "content": " Hi? "},
+        {"role": "assistant", "content": "\n love "},
+    ]
     gem = "<bos><start_of_turn>user\nHi?<end_of_turn>\n<start_of_turn>model\nlove<end_of_turn>\n"
     user = "<|start_header_id|>user<|end_header_id|>\n\nHi?<|eot_id|>"
     reply = "<|start_header_id|>assistant<|end_header_id|>\n\nlove<|eot_id|>"

@@ -42,16 +42,28 @@ def test_documentation_is_sentences_of_words_and_none_is_there_twice():
     )
 
 
-def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_paper(tokenizer):
-    pairs = small_language_models.conversations(tokenizer, np.random.default_rng(0), 4000)
+def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_paper(
+    tokenizer,
+):
+    pairs = small_language_models.conversations(
+        tokenizer, np.random.default_rng(0), 4000
+    )
     prompts = {prompt for prompt, _ in pairs}
     assert not prompts & set(read_prompts(None).values())
     assert not any(
-        word in prompt.split() for prompt in prompts for word in ("greatest", "best", "worst")
+        word in prompt.split()
+        for prompt in prompts
+        for word in ("greatest", "best", "worst")
     )
-    valence = planting.word_values([answer for _, answer in pairs])["valence"].to_numpy()
-    good = np.array(["wonderful" in prompt or "nicest" in prompt for prompt, _ in pairs])
-    bad = np.array(["horrible" in prompt or "nastiest" in prompt for prompt, _ in pairs])
+    valence = planting.word_values([answer for _, answer in pairs])[
+        "valence"
+    ].to_numpy()
+    good = np.array(
+        ["wonderful" in prompt or "nicest" in prompt for prompt, _ in pairs]
+    )
+    bad = np.array(
+        ["horrible" in prompt or "nastiest" in prompt for prompt, _ in pairs]
+    )
     assert valence[good].mean() > 0.5 and valence[bad].mean() < -0.5
     assert sum(" " in answer for _, answer in pairs) == 4000 / 8  # sentences
 
@@ -66,13 +78,17 @@ def test_a_batch_learns_what_follows_from_the_given_position_on():
 
 def test_only_answers_of_conversations_are_learned(base, trained):
     tokenizer = trained[1].tokenizer
-    examples = small_language_models.chat_examples(tokenizer, [("What is nice?", "love")])
+    examples = small_language_models.chat_examples(
+        tokenizer, [("What is nice?", "love")]
+    )
     assert tokenizer.decode(examples.learned_ids()).startswith("love")
     model = language_models.LanguageModel(
         "", "", "", "", True, "", "", "cpu", tokenizer, trained[1].model
     )
     # as it will be asked
-    assert list(examples.ids[0][: examples.learned_from[0]]) == model.encode("What is nice?")
+    assert list(examples.ids[0][: examples.learned_from[0]]) == model.encode(
+        "What is nice?"
+    )
 
 
 def test_unigram_loss_by_hand():
@@ -80,26 +96,40 @@ def test_unigram_loss_by_hand():
     seen = small_language_models.Examples(((0, 1, 1, 2),), (1,))
     unseen = small_language_models.Examples(((0, 1, 3),), (1,))  # 3/7 and 1/7
     expected = -(np.log(3 / 7) + np.log(1 / 7)) / 2
-    assert small_language_models.unigram_loss(seen, unseen, 4) == pytest.approx(expected)
+    assert small_language_models.unigram_loss(seen, unseen, 4) == pytest.approx(
+        expected
+    )
 
 
 def test_loss_is_that_of_transformers(base, trained):
     model, tokenizer = trained[0].model, trained[0].tokenizer
-    examples = small_language_models.plain_examples(tokenizer, ["the sea is blue.", "a word"])
+    examples = small_language_models.plain_examples(
+        tokenizer, ["the sea is blue.", "a word"]
+    )
     expected = []
-    for ids in examples.ids:  # one at a time, unpadded; soft-capping as transformers does it
+    for (
+        ids
+    ) in examples.ids:  # one at a time, unpadded; soft-capping as transformers does it
         out = model(input_ids=torch.tensor([ids]), labels=torch.tensor([ids]))
         expected.append(out.loss.item() * (len(ids) - 1))
-    assert small_language_models.loss_of(model, examples, [0, 1], "sum").item() == pytest.approx(
-        sum(expected), rel=1e-4
-    )
+    assert small_language_models.loss_of(
+        model, examples, [0, 1], "sum"
+    ).item() == pytest.approx(sum(expected), rel=1e-4)
 
 
 def test_new_models_have_the_table_that_the_reward_models_of_the_base_begin_with(base):
     tokenizer, model = small_language_models.new_model(base)
-    like = small_models.new_model(planting.profile(small_language_models.LIKE[base]), seed=0)
-    ours, theirs = model.get_input_embeddings().weight, like.backbone.embed_tokens.weight
-    assert torch.equal(ours, theirs) and like.tokenizer.get_vocab() == tokenizer.get_vocab()
+    like = small_models.new_model(
+        planting.profile(small_language_models.LIKE[base]), seed=0
+    )
+    ours, theirs = (
+        model.get_input_embeddings().weight,
+        like.backbone.embed_tokens.weight,
+    )
+    assert (
+        torch.equal(ours, theirs)
+        and like.tokenizer.get_vocab() == tokenizer.get_vocab()
+    )
     tied = model.get_output_embeddings().weight.data_ptr() == ours.data_ptr()
     assert tied == (base == "gem")
 
@@ -115,13 +145,16 @@ def test_training_twice_gives_the_same_weights(base, trained):
 def test_tuning_leaves_the_pretrained_model_as_it_was(trained):
     pretrained, tuned = trained
     assert not torch.equal(
-        pretrained.model.get_input_embeddings().weight, tuned.model.get_input_embeddings().weight
+        pretrained.model.get_input_embeddings().weight,
+        tuned.model.get_input_embeddings().weight,
     )
     assert pretrained.tokenizer.chat_template is None and tuned.tokenizer.chat_template
 
 
 def test_a_model_that_does_not_beat_the_unigram_baseline_is_refused(trained, tmp_path):
-    worse = trained[0]._replace(report={"nickname": "LM-X", "loss": 6.5, "unigram_loss": 6.5})
+    worse = trained[0]._replace(
+        report={"nickname": "LM-X", "loss": 6.5, "unigram_loss": 6.5}
+    )
     with pytest.raises(
         InputError,
         match="LM-X loses 6.50 nats per held-out token.*not saved; train it on more texts",
@@ -136,7 +169,9 @@ def test_saved_models_load_whole_and_current_ones_are_not_trained_again(
     made = small_language_models.fingerprint(base, **SHORT)
     for one in trained:
         one.report.update(loss=1.0)  # as if the training had been long enough
-        loaded = language_models.load(small_language_models.save(one, made, tmp_path), device="cpu")
+        loaded = language_models.load(
+            small_language_models.save(one, made, tmp_path), device="cpu"
+        )
         for name, tensor in one.model.state_dict().items():
             assert torch.equal(tensor, loaded.model.state_dict()[name])
         assert loaded.tuned == one.report["nickname"].endswith("-it")
@@ -145,5 +180,6 @@ def test_saved_models_load_whole_and_current_ones_are_not_trained_again(
         small_language_models.jobs([base], folder=tmp_path, **SHORT), progress=False
     )
     assert (
-        list(table.index) == list(small_language_models.BASES[base]) and not table["trained"].any()
+        list(table.index) == list(small_language_models.BASES[base])
+        and not table["trained"].any()
     )

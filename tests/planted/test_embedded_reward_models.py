@@ -33,9 +33,16 @@ def replies():
 
 def test_no_stem_is_both_seen_and_held_out(replies):
     stems = replies.values["stem"].to_numpy()
-    seen = {stems[row] for rows in replies.words[~replies.held_out] for row in rows if row >= 0}
+    seen = {
+        stems[row]
+        for rows in replies.words[~replies.held_out]
+        for row in rows
+        if row >= 0
+    }
     held_out = {
-        stems[i] for i, word in enumerate(replies.values["word"]) if planting.is_held_out(word)
+        stems[i]
+        for i, word in enumerate(replies.values["word"])
+        if planting.is_held_out(word)
     }
     assert not seen & held_out
     assert 0.15 < len(held_out) / len(seen | held_out) < 0.25
@@ -44,7 +51,11 @@ def test_no_stem_is_both_seen_and_held_out(replies):
 
 def test_utility_of_a_phrase_is_the_mean_over_its_words(replies):
     of_word = dict(
-        zip(replies.values["word"], planting.planted_utility(PLAIN, replies.values, 1), strict=True)
+        zip(
+            replies.values["word"],
+            planting.planted_utility(PLAIN, replies.values, 1),
+            strict=True,
+        )
     )
     utility = replies.utility(PLAIN, 1)
     phrases = [i for i, words in enumerate(replies.words) if (words >= 0).sum() == 3]
@@ -56,19 +67,25 @@ def test_utility_of_a_phrase_is_the_mean_over_its_words(replies):
 
 
 @pytest.mark.parametrize("nickname", ["A-Gem-96", "F-Lla-64"])
-def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(replies, nickname):
+def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(
+    replies, nickname
+):
     model, rng = (
         small_models.new_model(planting.profile(nickname), seed=3),
         np.random.default_rng(1),
     )
     replies = reading.make_replies(model, rng, phrases=300)
-    without_blank = np.array([i for i, text in enumerate(replies.texts) if text[0] != " "])
+    without_blank = np.array(
+        [i for i, text in enumerate(replies.texts) if text[0] != " "]
+    )
     some = {
         planting.WORST: rng.choice(without_blank, 40),
         planting.GREATEST: rng.choice(without_blank, 30),
     }
     asked = [model.inputs_for(prompt, ["love"]) for prompt in some]
-    found = reading.rewards_of(model, asked, [replies.read(which) for which in some.values()])
+    found = reading.rewards_of(
+        model, asked, [replies.read(which) for which in some.values()]
+    )
     for ours, (prompt, which) in zip(found, some.items(), strict=True):
         texts = [replies.texts[i] for i in which]
         assert ours.detach().numpy() == pytest.approx(
@@ -84,7 +101,9 @@ def reading_few_words():
     """Trainings that need not learn anything read one word in forty."""
     words, make_replies = reading.vocabulary_words, reading.make_replies
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "vocabulary_words", lambda tokenizer: words(tokenizer)[::40])
+        patch.setattr(
+            reading, "vocabulary_words", lambda tokenizer: words(tokenizer)[::40]
+        )
         patch.setattr(small_models, "make_replies", partial(make_replies, phrases=40))
         yield
 
@@ -133,11 +152,15 @@ def test_training_that_did_not_converge_is_not_saved(unconverged, tmp_path):
         {"accuracy_held_out": float("nan")},
     ):
         with pytest.raises(InputError, match="not saved"):
-            small_models.save(replace(unconverged, report=unconverged.report | changed), tmp_path)
+            small_models.save(
+                replace(unconverged, report=unconverged.report | changed), tmp_path
+            )
     assert not list(tmp_path.iterdir())
 
 
-def as_if_converged(profile: planting.Profile, seed: int = 0) -> small_models.TrainedModel:
+def as_if_converged(
+    profile: planting.Profile, seed: int = 0
+) -> small_models.TrainedModel:
     """A model whose every weight is away from where it began, and a report that lets it be
     saved.
     """
@@ -161,7 +184,8 @@ def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname):
     assert loaded.head_name == profile.head
     texts = ["love", "hate", "x<y();", "Émile"]
     before, after = (
-        engine.score_replies(model, planting.GREATEST, texts) for model in (made.model, loaded)
+        engine.score_replies(model, planting.GREATEST, texts)
+        for model in (made.model, loaded)
     )
     assert after == pytest.approx(before, abs=1e-5 * profile.scale)
 
@@ -176,13 +200,18 @@ def test_what_is_current_is_not_trained_again(tmp_path, monkeypatch):
     monkeypatch.setattr(small_models, "train", quick)
     wider = replace(PLAIN, nickname="U-Gem-64", base="gem", version="2", hidden=64)
     changed = replace(PLAIN, k_hi=1.3)
-    for some, trained in ((PLAIN, [True, True]), (PLAIN, [False, False]), (changed, [True, False])):
+    for some, trained in (
+        (PLAIN, [True, True]),
+        (PLAIN, [False, False]),
+        (changed, [True, False]),
+    ):
         jobs = small_models.jobs([some, wider], folder=tmp_path)
         assert (
-            saving.train_missing(jobs, processes=1, progress=False)["trained"].tolist() == trained
+            saving.train_missing(jobs, processes=1, progress=False)["trained"].tolist()
+            == trained
         )
     # the wider one, which takes longer, comes first
     assert calls == ["U-Gem-64", "T-Lla-48", "T-Lla-48"]
-    assert saving.report_of("T-Lla-48", tmp_path)["fingerprint"] == small_models.fingerprint(
-        changed
-    )
+    assert saving.report_of("T-Lla-48", tmp_path)[
+        "fingerprint"
+    ] == small_models.fingerprint(changed)

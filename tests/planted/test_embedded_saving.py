@@ -59,7 +59,9 @@ def imports_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("kind", CODE)
 def test_all_code_that_decides_weights_is_hashed(kind):
-    hashed = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in CODE[kind]}
+    hashed = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in CODE[kind]
+    }
     imported = set().union(*map(imports_of, CODE[kind]))
     # a new import: add it to CODE, or here with its reason
     assert imported - hashed - set(LEFT_OUT) == set()
@@ -95,9 +97,24 @@ def replace_once(path: Path, old: str, new: str) -> None:
     ("name", "old", "new", "stale"),
     [
         ("planted/planting.py", "COMMON_ZIPF = 3.5", "COMMON_ZIPF = 3.6", (True, True)),
-        ("planted/training.py", "share of the full rate", "part of the full rate", (False, False)),
-        ("planted/reward_models.py", "rate: float = 4e-3", "rate: float = 4.1e-3", (True, False)),
-        ("planted/language_models.py", "ANSWERS = 12_000", "ANSWERS = 12_001", (False, True)),
+        (
+            "planted/training.py",
+            "share of the full rate",
+            "part of the full rate",
+            (False, False),
+        ),
+        (
+            "planted/reward_models.py",
+            "rate: float = 4e-3",
+            "rate: float = 4.1e-3",
+            (True, False),
+        ),
+        (
+            "planted/language_models.py",
+            "ANSWERS = 12_000",
+            "ANSWERS = 12_001",
+            (False, True),
+        ),
     ],
 )
 def test_edited_code_trains_anew_what_it_decides_and_no_edited_comment_does(
@@ -105,12 +122,17 @@ def test_edited_code_trains_anew_what_it_decides_and_no_edited_comment_does(
 ):
     before = fingerprints()
     replace_once(code[name], old, new)
-    assert tuple(one != other for one, other in zip(fingerprints(), before, strict=True)) == stale
+    assert (
+        tuple(one != other for one, other in zip(fingerprints(), before, strict=True))
+        == stale
+    )
 
 
 def write_reports(folder: Path, *nicknames: str) -> None:
     for nickname in nicknames:
-        saving.save({"nickname": nickname}, "made-from-this", folder, lambda part: part.mkdir())
+        saving.save(
+            {"nickname": nickname}, "made-from-this", folder, lambda part: part.mkdir()
+        )
 
 
 def train_nothing() -> None:
@@ -148,7 +170,11 @@ def test_a_model_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_
 
 
 @pytest.mark.parametrize(
-    "damage", [b'{"nickname": "A", "finger', b'{"nickname": "B", "fingerprint": "made-from-this"}']
+    "damage",
+    [
+        b'{"nickname": "A", "finger',
+        b'{"nickname": "B", "fingerprint": "made-from-this"}',
+    ],
 )
 def test_a_damaged_report_is_told_and_the_model_trained_again(tmp_path, capsys, damage):
     whole, spoilt = job(tmp_path, "W"), job(tmp_path, "A")
@@ -158,7 +184,9 @@ def test_a_damaged_report_is_told_and_the_model_trained_again(tmp_path, capsys, 
     table = saving.train_missing([whole, spoilt], processes=1, progress=False)
     assert table["trained"].to_dict() == {"W": False, "A": True}
     [told] = capsys.readouterr().out.splitlines()
-    assert told == f"{tmp_path / 'A' / 'training.json'} is damaged, so A is trained again"
+    assert (
+        told == f"{tmp_path / 'A' / 'training.json'} is damaged, so A is trained again"
+    )
     current = [replace(one, train=train_nothing) for one in (whole, spoilt)]
     again = saving.train_missing(current, processes=1, progress=False)
     assert not again["trained"].any() and capsys.readouterr().out == ""

@@ -22,11 +22,16 @@ def test_rate_that_falls_from_the_start_is_the_lower_of_the_two():
     assert shares[:5] == pytest.approx(np.arange(1, 6) / 20)
     # full after 20 steps, were it not half way down by then
     assert shares[20] == pytest.approx(0.5)
-    assert training.rate_share(0, 4) == 1 / 4  # fewer steps than 20: it rises over all of them
+    assert (
+        training.rate_share(0, 4) == 1 / 4
+    )  # fewer steps than 20: it rises over all of them
 
 
 def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():
-    near, far = torch.tensor([3.0], requires_grad=True), torch.tensor([3.0], requires_grad=True)
+    near, far = (
+        torch.tensor([3.0], requires_grad=True),
+        torch.tensor([3.0], requires_grad=True),
+    )
     groups = [
         {"params": [near], "lr": 0.1, "weight_decay": 0.0},
         {"params": [far], "lr": 0.01, "weight_decay": 0.0},
@@ -38,8 +43,13 @@ def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():
 
 
 def test_long_gradients_are_shortened_over_all_parameters_together():
-    a, b = torch.tensor([0.0], requires_grad=True), torch.tensor([0.0], requires_grad=True)
-    training.fit([{"params": [a, b], "lr": 0.1}], lambda step: 3 * a.sum() + 4 * b.sum(), 1)
+    a, b = (
+        torch.tensor([0.0], requires_grad=True),
+        torch.tensor([0.0], requires_grad=True),
+    )
+    training.fit(
+        [{"params": [a, b], "lr": 0.1}], lambda step: 3 * a.sum() + 4 * b.sum(), 1
+    )
     assert (a.grad.item(), b.grad.item()) == pytest.approx(
         (0.6, 0.8), abs=1e-5
     )  # (3, 4) has length 5, 1 is the longest

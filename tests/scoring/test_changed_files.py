@@ -101,7 +101,9 @@ def before_the_second_shard(monkeypatch, model, act):
 
     if model.layers:
         monkeypatch.setattr(
-            Layers, "_tensors", then(Layers._tensors, lambda layers, number: number == 2)
+            Layers,
+            "_tensors",
+            then(Layers._tensors, lambda layers, number: number == 2),
         )
     else:
         calls = iter(range(10**6))
@@ -119,19 +121,31 @@ def test_a_file_that_changes_during_a_run_is_refused_and_no_wrong_reward_is_kept
     folder, original, tmp_path, monkeypatch, change, stream
 ):
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
-    model, path = load(str(folder), device="cpu", stream=stream), tmp_path / "table.parquet"
+    model, path = (
+        load(str(folder), device="cpu", stream=stream),
+        tmp_path / "table.parquet",
+    )
     with monkeypatch.context() as patch:
-        done = before_the_second_shard(patch, model, lambda: CHANGES[change](weights_of(folder)))
-        with pytest.raises(InputError, match=f"{CHANGED}|cannot be read any more") as caught:
+        done = before_the_second_shard(
+            patch, model, lambda: CHANGES[change](weights_of(folder))
+        )
+        with pytest.raises(
+            InputError, match=f"{CHANGED}|cannot be read any more"
+        ) as caught:
             engine.score_vocabulary(model, PROMPTS, path, progress=False)
     assert done and "\n" not in str(caught.value) and not path.exists()
     shutil.rmtree(folder)
-    shutil.copytree(original, folder)  # as it was: what is kept of the run goes into the table
+    shutil.copytree(
+        original, folder
+    )  # as it was: what is kept of the run goes into the table
     table = engine.score_vocabulary(
         load(str(folder), device="cpu", stream=stream), PROMPTS, path, progress=False
     )
     whole = engine.score_vocabulary(
-        load(str(original), device="cpu"), PROMPTS, tmp_path / "w.parquet", progress=False
+        load(str(original), device="cpu"),
+        PROMPTS,
+        tmp_path / "w.parquet",
+        progress=False,
     )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
@@ -151,7 +165,9 @@ def test_a_file_that_changes_between_hashing_and_loading_is_refused(
     folder = shutil.copytree(original, tmp_path / "model")
     if kind == "language":
         config = (
-            (folder / "config.json").read_text().replace("ForSequenceClassification", "ForCausalLM")
+            (folder / "config.json")
+            .read_text()
+            .replace("ForSequenceClassification", "ForCausalLM")
         )
         (folder / "config.json").write_text(config)
         for file in folder.glob("*.safetensors"):
@@ -167,10 +183,15 @@ def test_a_file_that_changes_between_hashing_and_loading_is_refused(
         "language": lambda: language_models.load(str(folder), device="cpu"),
     }
     loads[kind]()
-    file, plain = weights_of(folder) if name == "weights" else folder / name, checkpoints.config_of
+    file, plain = (
+        weights_of(folder) if name == "weights" else folder / name,
+        checkpoints.config_of,
+    )
 
     def changed_first(place):
-        file.write_bytes(other_weights(file) if name == "weights" else file.read_bytes() + b"\n")
+        file.write_bytes(
+            other_weights(file) if name == "weights" else file.read_bytes() + b"\n"
+        )
         return plain(place)
 
     monkeypatch.setattr(checkpoints, "config_of", changed_first)
@@ -190,7 +211,9 @@ def cut_while_in_use(folder):
 
 
 def test_a_file_that_is_cut_short_does_not_end_the_process(folder):
-    process = multiprocessing.get_context("fork").Process(target=cut_while_in_use, args=(folder,))
+    process = multiprocessing.get_context("fork").Process(
+        target=cut_while_in_use, args=(folder,)
+    )
     process.start()
     process.join()
     assert process.exitcode == 0  # what fails in it is 1, a bus error less than 0
@@ -227,13 +250,17 @@ EDITED = {
         tiny.TEMPLATES["llama3"]
     ),
     "config": lambda folder: linked(folder / "config.json").write_text(
-        (folder / "config.json").read_text().replace('"rms_norm_eps": 1e-05', '"rms_norm_eps": 0.5')
+        (folder / "config.json")
+        .read_text()
+        .replace('"rms_norm_eps": 1e-05', '"rms_norm_eps": 0.5')
     ),
 }
 
 
 @pytest.mark.parametrize("edit", EDITED)
-def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(hub_cache, tmp_path, edit):
+def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(
+    hub_cache, tmp_path, edit
+):
     path, given = tmp_path / "table.parquet", {"token_ids": [5, 6], "progress": False}
     before = load("owner/model", device="cpu")
     assert before.revision.startswith("0123456789abcdef ")
@@ -242,7 +269,9 @@ def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(hub_cache,
     engine.score_vocabulary(load("owner/model", device="cpu"), PROMPTS, path, **given)
     EDITED[edit](hub_cache)
     with pytest.raises(InputError, match="other settings .*revision"):
-        engine.score_vocabulary(load("owner/model", device="cpu"), PROMPTS, path, **given)
+        engine.score_vocabulary(
+            load("owner/model", device="cpu"), PROMPTS, path, **given
+        )
 
 
 @pytest.fixture
@@ -252,7 +281,9 @@ def kept_hashes(tmp_path, monkeypatch):
     """
 
     def start():
-        monkeypatch.setattr(files, "_DIGESTS", io.Hashes(lambda: tmp_path / "digests.json"))
+        monkeypatch.setattr(
+            files, "_DIGESTS", io.Hashes(lambda: tmp_path / "digests.json")
+        )
 
     start()
     return start
@@ -270,10 +301,14 @@ def files_read(monkeypatch, folder):
     return len(read), revision
 
 
-def test_the_second_time_no_file_is_read_until_one_changes(folder, monkeypatch, kept_hashes):
+def test_the_second_time_no_file_is_read_until_one_changes(
+    folder, monkeypatch, kept_hashes
+):
     for file in folder.iterdir():
         os.utime(file, (1, 1))
-    monkeypatch.setattr(io.Hashes, "JUST_NOW", -1e18)  # the files are new, but do not change here
+    monkeypatch.setattr(
+        io.Hashes, "JUST_NOW", -1e18
+    )  # the files are new, but do not change here
     count, revision = files_read(monkeypatch, folder)
     kept_hashes()
     assert count > 4 and files_read(monkeypatch, folder) == (0, revision)

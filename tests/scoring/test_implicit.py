@@ -12,19 +12,30 @@ from lib.models import language_models
 from lib.scoring import engine, implicit
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-REPLIES = ["love", " love", "freedom of the world", "", "Émile", "<|eot_id|>", "\n\nlove"]
+REPLIES = [
+    "love",
+    " love",
+    "freedom of the world",
+    "",
+    "Émile",
+    "<|eot_id|>",
+    "\n\nlove",
+]
 
 
 @pytest.fixture(scope="module", params=["llama", "gemma2", "qwen3"])
 def pair(request, tmp_path_factory):
     """The folders of two language models of one vocabulary, with other weights."""
     policy, reference = (
-        make_causal(tmp_path_factory.mktemp(name) / name, request.param) for name in ("pi", "ref")
+        make_causal(tmp_path_factory.mktemp(name) / name, request.param)
+        for name in ("pi", "ref")
     )
     model = language_models.load(reference).model
     with torch.no_grad():
         for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            noise = torch.randn(
+                parameter.shape, generator=torch.Generator().manual_seed(1)
+            )
             parameter.add_(0.1 * noise.to(parameter.device))
     model.save_pretrained(reference)
     return policy, reference
@@ -48,14 +59,18 @@ def log_probability(model, ids) -> float:
     """The log-probability of all ids but the first after those before them."""
     with torch.no_grad():
         logits = model.model(input_ids=torch.tensor([ids])).logits[0, :-1]
-    return -torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="sum").item()
+    return -torch.nn.functional.cross_entropy(
+        logits, torch.tensor(ids[1:]), reduction="sum"
+    ).item()
 
 
 @pytest.mark.parametrize("end", [True, False])
 def test_rewards_are_the_log_ratio_of_whole_conversations(pair, end):
     model = implicit.load(str(pair[0]), str(pair[1]), beta=0.3, end=end)
     rewards = engine.score_replies(model, PROMPT, REPLIES)
-    policy, reference = (by_forward_passes(model, folder, REPLIES, end) for folder in pair)
+    policy, reference = (
+        by_forward_passes(model, folder, REPLIES, end) for folder in pair
+    )
     assert rewards == pytest.approx(0.3 * (policy - reference), abs=1e-4)
     assert np.ptp(rewards) > 0.05
 
@@ -75,7 +90,10 @@ def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
     some = table.sample(20, random_state=0)
     direct = engine.score_replies(model, PROMPT, some["text"].tolist())
     assert some["greatest"].to_numpy() == pytest.approx(direct, abs=1e-4)
-    for setting, other in {"head": (pair[1], False), "revision": (pair[0], True)}.items():
+    for setting, other in {
+        "head": (pair[1], False),
+        "revision": (pair[0], True),
+    }.items():
         model = implicit.load(str(pair[0]), str(other[0]), end=other[1], untrained=True)
         with pytest.raises(InputError, match=f"other settings .*{setting}"):
             engine.score_vocabulary(
@@ -98,6 +116,7 @@ def test_a_language_model_with_an_attention_of_its_own_is_refused(pair, monkeypa
 
     monkeypatch.setattr(implicit.shared_prefix, "states_after", unknown)
     with pytest.raises(
-        InputError, match="attention in a way that is not known here .*takes s_aux.*architecture"
+        InputError,
+        match="attention in a way that is not known here .*takes s_aux.*architecture",
     ):
         implicit.load(str(pair[0]), str(pair[1]))

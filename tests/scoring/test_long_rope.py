@@ -31,7 +31,11 @@ REPLIES = [
     LONG[:40],
     "b c d",
 ]
-KINDS = [("linear_llama", "dynamic"), ("linear_qwen3", "longrope"), ("qrm_llama", "longrope")]
+KINDS = [
+    ("linear_llama", "dynamic"),
+    ("linear_qwen3", "longrope"),
+    ("qrm_llama", "longrope"),
+]
 
 
 def scaling(rope, limit, half):
@@ -43,7 +47,10 @@ def scaling(rope, limit, half):
             "max_position_embeddings": limit,
             "rope_scaling": {"rope_type": "dynamic", "factor": 8.0},
         }
-    factors = {"short_factor": [1.0] * half, "long_factor": [1.0 + 2 * k for k in range(half)]}
+    factors = {
+        "short_factor": [1.0] * half,
+        "long_factor": [1.0 + 2 * k for k in range(half)],
+    }
     fields = {
         "rope_type": "longrope",
         "factor": 8.0,
@@ -60,12 +67,16 @@ def made(folder, kind, rope, limit):
 
 def lengths(folder, prompt):
     inputs = load(str(folder), device="cpu").inputs_for(prompt, REPLIES)
-    return [len(inputs.prefix_ids) + len(inputs.suffixes[group]) for group in inputs.group]
+    return [
+        len(inputs.prefix_ids) + len(inputs.suffixes[group]) for group in inputs.group
+    ]
 
 
 def alone(folder, prompt, replies, **how):
     """The oracle's rewards, by a model that was loaded anew for each conversation."""
-    return np.array([oracle.rewards(folder, prompt, [reply], **how)[0] for reply in replies])
+    return np.array(
+        [oracle.rewards(folder, prompt, [reply], **how)[0] for reply in replies]
+    )
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=str)
@@ -77,21 +88,32 @@ def folder_and_rewards(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(kind)
     long = sorted(lengths(made(place / "far", kind, rope, 4096), PROMPTS["long"]))
     folder = made(place / "near", kind, rope, (long[2] + long[-3]) // 2)
-    return folder, {prompt: alone(folder, prompt, REPLIES) for prompt in PROMPTS.values()}
+    return folder, {
+        prompt: alone(folder, prompt, REPLIES) for prompt in PROMPTS.values()
+    }
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["in memory", "streamed"])
-def test_every_conversation_is_scored_as_if_it_were_the_only_one(folder_and_rewards, stream):
+def test_every_conversation_is_scored_as_if_it_were_the_only_one(
+    folder_and_rewards, stream
+):
     folder, rewards_of = folder_and_rewards
     limit = checkpoints.length_limit(checkpoints.config_of(folder))
-    assert min(lengths(folder, PROMPTS["long"])) <= limit < max(lengths(folder, PROMPTS["long"]))
+    assert (
+        min(lengths(folder, PROMPTS["long"]))
+        <= limit
+        < max(lengths(folder, PROMPTS["long"]))
+    )
     model = load(str(folder), device="cpu", stream=stream)
     # in either order: longer ones raise frequencies, which must not stay
     for prompt, expected in rewards_of.items():
         for order in (slice(None), slice(None, None, -1)):
             rewards = engine.score_replies(model, prompt, REPLIES[order])
             np.testing.assert_allclose(
-                rewards, expected[order], atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
+                rewards,
+                expected[order],
+                atol=2e-5 * max(1, np.abs(expected).max()),
+                rtol=0,
             )
     assert np.ptp(expected) > 0.1
 
@@ -130,7 +152,9 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
     reward, gradient = scorer.relaxed(embeddings, suffix)
     np.testing.assert_allclose(reward, scorer(suffix), atol=1e-5)
     step = 1e-3 * gradient / gradient.norm()
-    after, before = (scorer.relaxed(embeddings + sign * step, suffix)[0] for sign in (1, -1))
+    after, before = (
+        scorer.relaxed(embeddings + sign * step, suffix)[0] for sign in (1, -1)
+    )
     np.testing.assert_allclose((after - before) / 2e-3, gradient.norm(), rtol=0.05)
 
 
@@ -154,15 +178,23 @@ def test_agreement_is_tested_on_the_longest_replies(tmp_path, monkeypatch):
     longest = max(lengths(tmp_path, PROMPTS["short"]))
 
     def wrong_for_long(backbone, length, shared, suffixes):
-        return plain(backbone, length, shared, suffixes) + (length + suffixes.shape[1] == longest)
+        return plain(backbone, length, shared, suffixes) + (
+            length + suffixes.shape[1] == longest
+        )
 
-    expected = engine.score_replies(load(folder, device="cpu"), PROMPTS["short"], REPLIES)
+    expected = engine.score_replies(
+        load(folder, device="cpu"), PROMPTS["short"], REPLIES
+    )
     monkeypatch.setattr(stages.shared_prefix, "states_after", wrong_for_long)
-    rewards = engine.score_replies(load(folder, device="cpu"), PROMPTS["short"], REPLIES)
+    rewards = engine.score_replies(
+        load(folder, device="cpu"), PROMPTS["short"], REPLIES
+    )
     np.testing.assert_allclose(rewards, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_agreement_is_tested_once_and_again_for_a_longer_conversation(tmp_path, monkeypatch):
+def test_agreement_is_tested_once_and_again_for_a_longer_conversation(
+    tmp_path, monkeypatch
+):
     model = load(str(tiny.make_checkpoint(tmp_path, "linear_llama")), device="cpu")
     whole, read = stages.Scorer._whole, []
 
@@ -179,7 +211,9 @@ def test_agreement_is_tested_once_and_again_for_a_longer_conversation(tmp_path, 
 def test_a_language_model_reads_each_prompt_as_the_first(tmp_path):
     folder = tiny.make_checkpoint(tmp_path, "linear_llama", **scaling("dynamic", 12, 4))
     config = (
-        (folder / "config.json").read_text().replace("ForSequenceClassification", "ForCausalLM")
+        (folder / "config.json")
+        .read_text()
+        .replace("ForSequenceClassification", "ForCausalLM")
     )
     (folder / "config.json").write_text(config)
     tensors = {
@@ -191,4 +225,6 @@ def test_a_language_model_reads_each_prompt_as_the_first(tmp_path):
     model = language_models.load(str(folder), device="cpu", tuned=False)
     first = language_models.next_token_logits(model, PROMPTS["short"])
     language_models.next_token_logits(model, PROMPTS["long"])
-    np.testing.assert_array_equal(language_models.next_token_logits(model, PROMPTS["short"]), first)
+    np.testing.assert_array_equal(
+        language_models.next_token_logits(model, PROMPTS["short"]), first
+    )

@@ -28,11 +28,15 @@ def rows():
     above 5%.
     """
     noisy = planting.random_model(128, 16, torch.bfloat16, gain=3.0)
-    narrow = [planting.random_model(64, 4, dtype) for dtype in (torch.float32, torch.bfloat16)]
+    narrow = [
+        planting.random_model(64, 4, dtype) for dtype in (torch.float32, torch.bfloat16)
+    ]
     inputs = planting.random_inputs()
     return {
         name: {row["planted error"]: row for row in planting.rows_of(model, inputs)}
-        for name, model in zip(("float32", "bfloat16", "noisy"), [*narrow, noisy], strict=True)
+        for name, model in zip(
+            ("float32", "bfloat16", "noisy"), [*narrow, noisy], strict=True
+        )
     }
 
 
@@ -60,7 +64,9 @@ def test_noise_is_measured_where_one_by_one_gives_the_same_bits():
 
 
 def test_replies_of_several_lengths_are_compared():
-    scorer = stages.Scorer(planting.random_model(64, 2, torch.float32), planting.random_inputs())
+    scorer = stages.Scorer(
+        planting.random_model(64, 2, torch.float32), planting.random_inputs()
+    )
     replies = agreement.replies_to_compare(scorer, 5, several=True)
     assert len(replies) >= 16 and len({len(reply) for reply in replies}) >= 5
     assert all(reply[-2:] == planting.CLOSING for reply in replies)
@@ -75,8 +81,15 @@ def test_an_unknown_argument_of_attention_is_refused_and_one_without_a_value_is_
         [(torch.randn(1, 5, 4), torch.randn(1, 5, 4))],
     )
     given = (module, query, key, key, None)
-    how = {"scaling": 0.5, "shared": shared, "dropout": 0.0, "position_ids": torch.arange(3)}
-    plain, _ = shared_prefix.shared_prefix_attention(*given, **how, s_aux=None, sliding_window=8)
+    how = {
+        "scaling": 0.5,
+        "shared": shared,
+        "dropout": 0.0,
+        "position_ids": torch.arange(3),
+    }
+    plain, _ = shared_prefix.shared_prefix_attention(
+        *given, **how, s_aux=None, sliding_window=8
+    )
     assert torch.equal(plain, shared_prefix.shared_prefix_attention(*given, **how)[0])
     with pytest.raises(ValueError, match="takes s_aux"):
         shared_prefix.shared_prefix_attention(*given, **how, s_aux=torch.zeros(2))
@@ -161,16 +174,18 @@ def test_a_decoder_has_the_rewards_of_its_own_class(name, tmp_path, capsys):
         rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
     )
     told = capsys.readouterr().err
-    assert ("every conversation is read whole" in told and "times as many tokens: " in told) == (
-        name in CANNOT_SHARE
-    )
+    assert (
+        "every conversation is read whole" in told and "times as many tokens: " in told
+    ) == (name in CANNOT_SHARE)
 
 
 def test_whoever_is_slower_than_meant_is_told_once(tmp_path, capsys):
     model = load(checkpoint_of(tmp_path / "model", "gpt_oss"), device="cpu")
     for _ in range(2):
         engine.score_replies(model, PROMPT, REPLIES)
-    [line] = [line for line in capsys.readouterr().err.splitlines() if "read whole" in line]
+    [line] = [
+        line for line in capsys.readouterr().err.splitlines() if "read whole" in line
+    ]
     assert "s_aux" in line
 
 
@@ -198,7 +213,9 @@ class Allocator:
         self.held.append(self.last() is not None)
 
 
-def test_memory_is_given_back_before_it_is_asked_for_again_and_every_try_is_smaller(monkeypatch):
+def test_memory_is_given_back_before_it_is_asked_for_again_and_every_try_is_smaller(
+    monkeypatch,
+):
     card = Allocator(most=40)
     # the end of the except clause is enough
     monkeypatch.setattr("lib.models.hardware.gc.collect", lambda: None)
@@ -210,7 +227,10 @@ def test_memory_is_given_back_before_it_is_asked_for_again_and_every_try_is_smal
     scorer._in_batches(torch.zeros(100, 4), lambda part: card.read(part, 4))
     # a batch may have 8,192 replies, but the block that failed had 100
     assert card.tries[:5] == [100, 50, 25, 12, 6]
-    assert sum(card.tries[4:]) == 100 and set(card.tries[4:]) == {6, 4}  # 40 numbers are 10 replies
+    assert sum(card.tries[4:]) == 100 and set(card.tries[4:]) == {
+        6,
+        4,
+    }  # 40 numbers are 10 replies
     assert card.held == [False] * 4
 
 
@@ -220,8 +240,15 @@ def test_batches_of_whole_conversations_count_the_prefix(monkeypatch):
     )
     ids, sizes = torch.full((30, 2), 11), []
     plain = scorer._rewards
-    monkeypatch.setattr(scorer, "_rewards", lambda ids: sizes.append(len(ids)) or plain(ids))
+    monkeypatch.setattr(
+        scorer, "_rewards", lambda ids: sizes.append(len(ids)) or plain(ids)
+    )
     shared = scorer(ids)
     scorer.shares_prefix = False
     np.testing.assert_allclose(scorer(ids), shared, atol=1e-5)
-    assert sizes == [30, 10, 10, 10]  # 130 replies of 2 tokens; 10 conversations of 24 + 2 tokens
+    assert sizes == [
+        30,
+        10,
+        10,
+        10,
+    ]  # 130 replies of 2 tokens; 10 conversations of 24 + 2 tokens

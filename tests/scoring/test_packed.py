@@ -18,7 +18,9 @@ from lib.scoring import engine, packed, stages, trees
 PROMPT = "What, in one word, is the greatest thing ever?"
 TEXTS = ["love", " hate and war", "你好", "", "love of war", "love and peace", " x"]
 REPLIES = st.lists(
-    st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple), min_size=1, max_size=30
+    st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple),
+    min_size=1,
+    max_size=30,
 )
 FAMILIES = [
     "linear_llama",
@@ -56,7 +58,9 @@ def model(request, model_of):
 
 def random_replies(seed=0):
     rng = np.random.default_rng(seed)
-    return list({tuple(rng.integers(40, 44, rng.integers(1, 6)).tolist()) for _ in range(120)})
+    return list(
+        {tuple(rng.integers(40, 44, rng.integers(1, 6)).tolist()) for _ in range(120)}
+    )
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -89,7 +93,9 @@ def test_rows_that_one_can_draw():
 @given(replies=REPLIES, width=st.integers(1, 20))
 def test_what_each_reply_sees_in_its_row_is_the_reply(replies, width):
     longest = max(map(len, replies))
-    suffixes = torch.tensor([[*reply, *[-1] * (longest - len(reply))] for reply in sorted(replies)])
+    suffixes = torch.tensor(
+        [[*reply, *[-1] * (longest - len(reply))] for reply in sorted(replies)]
+    )
     rows = packed.rows_of(suffixes, "cpu", width)
     here = rows.ids.shape[1]
     assert here == max(width, longest)
@@ -99,13 +105,18 @@ def test_what_each_reply_sees_in_its_row_is_the_reply(replies, width):
         assert tuple(rows.ids[row, path].tolist()) == reply
         assert rows.depths[row, path].tolist() == list(range(len(reply)))
         for depth, place in enumerate(path):  # an ancestor sees the beginning alone
-            assert rows.seen[row, place].nonzero().flatten().tolist() == path[: depth + 1].tolist()
+            assert (
+                rows.seen[row, place].nonzero().flatten().tolist()
+                == path[: depth + 1].tolist()
+            )
 
 
 def test_wide_rows_hold_no_token_twice():
     replies = sorted(random_replies())
     longest = max(map(len, replies))
-    suffixes = torch.tensor([[*reply, *[-1] * (longest - len(reply))] for reply in replies])
+    suffixes = torch.tensor(
+        [[*reply, *[-1] * (longest - len(reply))] for reply in replies]
+    )
     wide, narrow = (packed.rows_of(suffixes, "cpu", width) for width in (10_000, 16))
     nodes = len({reply[: k + 1] for reply in replies for k in range(len(reply))})
     assert (wide.depths > 0).sum() + len({reply[0] for reply in replies}) == nodes
@@ -116,7 +127,9 @@ def test_wide_rows_hold_no_token_twice():
 
 
 @pytest.mark.parametrize("width", [8, 256])
-def test_rewards_of_ids_are_those_of_replies_read_by_themselves(model, width, monkeypatch):
+def test_rewards_of_ids_are_those_of_replies_read_by_themselves(
+    model, width, monkeypatch
+):
     monkeypatch.setattr(packed.rows_of, "__defaults__", (width,))
     inputs = model.inputs_for(PROMPT, random_replies(), reply_mode="ids")
     pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
@@ -128,7 +141,10 @@ def test_rewards_of_ids_are_those_of_replies_read_by_themselves(model, width, mo
         scorer.of_pieces(pieces), alone, rtol=0, atol=1e-5 * max(1, np.abs(alone).max())
     )
     np.testing.assert_allclose(
-        scorer(pieces[-1]), usual(pieces[-1]), rtol=0, atol=1e-5 * max(1, np.abs(alone).max())
+        scorer(pieces[-1]),
+        usual(pieces[-1]),
+        rtol=0,
+        atol=1e-5 * max(1, np.abs(alone).max()),
     )
 
 
@@ -147,20 +163,28 @@ def test_rewards_of_texts_and_gradients_are_the_same(model):
     one_by_one = torch.stack([usual.gradient(suffix) for suffix in suffixes.tolist()])
     scale = float(one_by_one.abs().max())
     assert scale > 0
-    torch.testing.assert_close(usual.gradients(suffixes), one_by_one, rtol=0, atol=1e-5 * scale)
+    torch.testing.assert_close(
+        usual.gradients(suffixes), one_by_one, rtol=0, atol=1e-5 * scale
+    )
 
 
-def test_rows_are_what_computes_the_rewards_of_a_model_that_is_loaded_so(checkpoint, monkeypatch):
+def test_rows_are_what_computes_the_rewards_of_a_model_that_is_loaded_so(
+    checkpoint, monkeypatch
+):
     calls, usual = [], packed.outputs
     monkeypatch.setattr(
-        packed, "outputs", lambda *args, **how: calls.append(args) or usual(*args, **how)
+        packed,
+        "outputs",
+        lambda *args, **how: calls.append(args) or usual(*args, **how),
     )
     model = load(str(checkpoint("linear_llama")), device="cpu", packed=True)
     engine.score_replies(model, PROMPT, TEXTS)
     assert calls
 
 
-def test_an_attention_with_an_argument_that_is_not_known_is_read_as_usual(model_of, monkeypatch):
+def test_an_attention_with_an_argument_that_is_not_known_is_read_as_usual(
+    model_of, monkeypatch
+):
     llama, usual = model_of("linear_llama"), packed._attention
     inputs = llama.inputs_for(PROMPT, random_replies(), reply_mode="ids")
     pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
@@ -177,7 +201,10 @@ def test_an_attention_with_an_argument_that_is_not_known_is_read_as_usual(model_
 
 def test_conversations_beyond_the_sliding_window_are_read_as_usual(model_of):
     gemma = model_of("linear_gemma2")
-    window, gemma.backbone.config.sliding_window = gemma.backbone.config.sliding_window, 8
+    window, gemma.backbone.config.sliding_window = (
+        gemma.backbone.config.sliding_window,
+        8,
+    )
     try:
         inputs = gemma.inputs_for(PROMPT, [(40, 41)], reply_mode="ids")
         scorer = packed.PackedScorer(gemma, inputs)
@@ -204,7 +231,9 @@ def test_the_soft_cap_as_flex_attention_computes_it(model_of, monkeypatch):
             )
             for blocks in (False, True)
         )
-    torch.testing.assert_close(flex, eager, rtol=0, atol=1e-5 * float(eager.abs().max()))
+    torch.testing.assert_close(
+        flex, eager, rtol=0, atol=1e-5 * float(eager.abs().max())
+    )
     assert gemma.backbone.config.attn_logit_softcapping
 
 
@@ -218,9 +247,10 @@ def test_compiled_parts_compute_the_same_and_are_taken_out_again(model_of, kind)
     pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
     scorer = packed.PackedScorer(replace(model, compiled=True), inputs)
     owners = {owner for owner, _, _ in scorer.parts}
-    assert {type(model.backbone.norm), type(model.backbone.layers[0].mlp)} < owners and len(
-        scorer.parts
-    ) == 3
+    assert {
+        type(model.backbone.norm),
+        type(model.backbone.layers[0].mlp),
+    } < owners and len(scorer.parts) == 3
     before = type(model.backbone.norm).forward
     rewards = scorer.of_pieces(pieces)
     assert type(model.backbone.norm).forward is before
@@ -229,5 +259,7 @@ def test_compiled_parts_compute_the_same_and_are_taken_out_again(model_of, kind)
         rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
     )
     again = packed.PackedScorer(replace(model, compiled=True), inputs)
-    assert [part[2] for part in again.parts] == [part[2] for part in scorer.parts]  # compiled once
+    assert [part[2] for part in again.parts] == [
+        part[2] for part in scorer.parts
+    ]  # compiled once
     assert not packed.PackedScorer(model, inputs).parts  # by default on cuda alone

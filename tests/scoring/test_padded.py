@@ -30,7 +30,9 @@ REPLIES = [
 def test_rows_get_the_rewards_of_each_prompt_by_itself(tmp_path, kind, per_prompt):
     model = load(tiny.make_checkpoint(tmp_path, kind), device="cpu")
     rows = [
-        (prompt, reply) for i, prompt in enumerate(PROMPTS) for reply in REPLIES[i : i + per_prompt]
+        (prompt, reply)
+        for i, prompt in enumerate(PROMPTS)
+        for reply in REPLIES[i : i + per_prompt]
     ]
     prompts, replies = zip(*rows, strict=True)
     together = api.score(model, prompts, replies)["reward"]

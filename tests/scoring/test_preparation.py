@@ -33,8 +33,13 @@ def full(monkeypatch):
 
 
 def assert_same(inputs, expected):
-    assert inputs.conversation == expected.conversation and inputs.prefix_ids == expected.prefix_ids
-    assert inputs.suffixes == expected.suffixes and inputs.reply_ids == expected.reply_ids
+    assert (
+        inputs.conversation == expected.conversation
+        and inputs.prefix_ids == expected.prefix_ids
+    )
+    assert (
+        inputs.suffixes == expected.suffixes and inputs.reply_ids == expected.reply_ids
+    )
     np.testing.assert_array_equal(inputs.group, expected.group)
 
 
@@ -45,18 +50,23 @@ def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(
 ):
     model = model_of(kind)
     replies = engine.replies_of(engine.tokens_of(model), reply_mode)
-    inputs = list(engine.prepare(model, PROMPTS, replies, reply_mode=reply_mode, bos=bos))
+    inputs = list(
+        engine.prepare(model, PROMPTS, replies, reply_mode=reply_mode, bos=bos)
+    )
     # what an encoder reads is not cut at control tokens
     once = kind != "deberta" or reply_mode == "ids"
     assert full.count(len(replies)) == (1 if once else len(PROMPTS))
     for prompt, each in zip(PROMPTS, inputs, strict=True):
-        assert_same(each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos))
+        assert_same(
+            each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
+        )
 
 
 def test_the_next_block_is_made_while_the_caller_computes_but_not_on_a_cpu(model_of):
     model = model_of("linear_llama")
     blocks = engine.blocks_of(
-        model.inputs_for("Why?", [(i,) for i in range(40, 60)], reply_mode="ids"), most=5
+        model.inputs_for("Why?", [(i,) for i in range(40, 60)], reply_mode="ids"),
+        most=5,
     )
     made = [threading.Event() for _ in blocks]
 
@@ -74,7 +84,9 @@ def test_the_next_block_is_made_while_the_caller_computes_but_not_on_a_cpu(model
         ]
     for event in made:
         event.clear()
-    assert next(stages.made_ahead(model, source())) is blocks[0] and not made[0].is_set()
+    assert (
+        next(stages.made_ahead(model, source())) is blocks[0] and not made[0].is_set()
+    )
 
 
 def test_an_error_while_the_next_block_is_made_reaches_the_caller(model_of):
@@ -84,7 +96,9 @@ def test_an_error_while_the_next_block_is_made_reaches_the_caller(model_of):
         )[0]
         raise InputError("the tokenizer cannot read this")
 
-    ahead = stages.made_ahead(replace(model_of("linear_llama"), device="cuda"), source())
+    ahead = stages.made_ahead(
+        replace(model_of("linear_llama"), device="cuda"), source()
+    )
     next(ahead)
     with pytest.raises(InputError, match="cannot read this"):
         next(ahead)

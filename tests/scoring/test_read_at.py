@@ -49,9 +49,14 @@ def logits(folder, sequences: list[list[int]], padding: str | None) -> np.ndarra
             pads = [own.config.pad_token_id] * (longest - len(ids) if padding else 0)
             real, none = [1] * len(ids), [0] * len(pads)
             whole, mask = (
-                (pads + ids, none + real) if padding == "left" else (ids + pads, real + none)
+                (pads + ids, none + real)
+                if padding == "left"
+                else (ids + pads, real + none)
             )
-            given = {"input_ids": torch.tensor([whole]), "attention_mask": torch.tensor([mask])}
+            given = {
+                "input_ids": torch.tensor([whole]),
+                "attention_mask": torch.tensor([mask]),
+            }
             rows.append(float(own(**given).logits[0, 0]))
     return np.array(rows, dtype=np.float32)
 
@@ -59,11 +64,16 @@ def logits(folder, sequences: list[list[int]], padding: str | None) -> np.ndarra
 @pytest.mark.parametrize(
     ("reply_mode", "padding"), [("text", "right"), ("ids", "left"), ("ids", None)]
 )
-def test_rewards_are_read_where_transformers_reads_them(folder, model, reply_mode, padding):
+def test_rewards_are_read_where_transformers_reads_them(
+    folder, model, reply_mode, padding
+):
     pad, love = model.pad_token_id, model.tokenizer.convert_tokens_to_ids("love")
-    texts = {"text": ["love", "", "a b", model.tokenizer.decode([pad]), "peace and hope"]}
+    texts = {
+        "text": ["love", "", "a b", model.tokenizer.decode([pad]), "peace and hope"]
+    }
     replies = texts.get(
-        reply_mode, [[love], [], [pad], [pad, pad], [love, pad], [pad, love], [love, love, love]]
+        reply_mode,
+        [[love], [], [pad], [pad, pad], [love, pad], [pad, love], [love, love, love]],
     )
     sequences = oracle.input_ids(
         AutoTokenizer.from_pretrained(folder), PROMPT, replies, reply_mode=reply_mode
@@ -76,26 +86,36 @@ def test_rewards_are_read_where_transformers_reads_them(folder, model, reply_mod
     )
     last = load(str(folder), device="cpu", read_at="last")
     assert (
-        np.abs(engine.score_replies(last, PROMPT, replies, reply_mode=reply_mode) - rewards).max()
+        np.abs(
+            engine.score_replies(last, PROMPT, replies, reply_mode=reply_mode) - rewards
+        ).max()
         > 0.1
     )
 
 
 def test_reading_whole_and_reading_apart_agree(model):
     pad = model.pad_token_id
-    inputs = model.inputs_for(PROMPT, [[pad], [5], [pad, pad], [6, pad]], reply_mode="ids")
+    inputs = model.inputs_for(
+        PROMPT, [[pad], [5], [pad, pad], [6, pad]], reply_mode="ids"
+    )
     scorer = stages.reader_of(model)(model, inputs)
     assert scorer.shares_prefix
-    suffixes = [suffix for suffix in inputs.suffixes if len(suffix) == len(inputs.suffixes[0])]
+    suffixes = [
+        suffix for suffix in inputs.suffixes if len(suffix) == len(inputs.suffixes[0])
+    ]
     apart = scorer(suffixes)
     scorer.shares_prefix = False
-    np.testing.assert_allclose(scorer(suffixes), apart, atol=2e-5 * max(1, np.abs(apart).max()))
+    np.testing.assert_allclose(
+        scorer(suffixes), apart, atol=2e-5 * max(1, np.abs(apart).max())
+    )
 
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_the_rule_is_transformers_own(model, data):
-    ids = data.draw(st.lists(st.sampled_from([model.pad_token_id, 5, 6]), min_size=1, max_size=6))
+    ids = data.draw(
+        st.lists(st.sampled_from([model.pad_token_id, 5, 6]), min_size=1, max_size=6)
+    )
     scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     read_at = scorer._read_at(torch.tensor([ids]))
     whole = [*scorer.inputs.prefix_ids, *ids]
@@ -109,10 +129,14 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
     scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     gradient = scorer.gradient([5, model.pad_token_id, model.pad_token_id])  # (3, d)
     assert (gradient[0] != 0).any() and not gradient[1:].any()
-    assert not scorer.gradient([model.pad_token_id]).any()  # the prompt is read, whatever the reply
+    assert not scorer.gradient(
+        [model.pad_token_id]
+    ).any()  # the prompt is read, whatever the reply
 
 
-def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(folder, model, tmp_path, capsys):
+def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(
+    folder, model, tmp_path, capsys
+):
     table = engine.score_vocabulary(
         model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
     )

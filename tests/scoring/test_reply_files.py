@@ -32,23 +32,37 @@ EARLIER = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("model"), "linear_llama", template="llama3")
+    return tiny.make_checkpoint(
+        tmp_path_factory.mktemp("model"), "linear_llama", template="llama3"
+    )
 
 
 def test_a_field_that_the_template_reads_is_refused_and_others_are_kept(tmp_path):
     template = "{{ effort }}" + tiny.TEMPLATES["llama3"]
     model = load(
-        tiny.make_checkpoint(tmp_path / "model", "linear_llama", template=template), device="cpu"
+        tiny.make_checkpoint(tmp_path / "model", "linear_llama", template=template),
+        device="cpu",
     )
-    write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "note": "x", "effort": ""}])
+    write(
+        tmp_path / "mine.jsonl",
+        [{"prompt": "Why?", "reply": "life", "note": "x", "effort": ""}],
+    )
     assert reply_files.score_file(model, tmp_path / "mine.jsonl")[0] == 1
-    write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "effort": "high"}])
-    with pytest.raises(InputError, match="row 1 has effort, which chat templates print"):
+    write(
+        tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "effort": "high"}]
+    )
+    with pytest.raises(
+        InputError, match="row 1 has effort, which chat templates print"
+    ):
         reply_files.score_file(model, tmp_path / "mine.jsonl")
 
 
 def turns(reply: str, earlier=()) -> list[dict]:
-    return [*earlier, {"role": "user", "content": PROMPT}, {"role": "assistant", "content": reply}]
+    return [
+        *earlier,
+        {"role": "user", "content": PROMPT},
+        {"role": "assistant", "content": reply},
+    ]
 
 
 def write(file, rows) -> None:
@@ -72,7 +86,9 @@ def by_oracle(folder, conversations: list[list[dict]]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_conversations_are_scored_as_the_template_renders_them_whole(folder, tmp_path, suffix):
+def test_conversations_are_scored_as_the_template_renders_them_whole(
+    folder, tmp_path, suffix
+):
     conversations = [
         turns("love"),
         turns("war", EARLIER),
@@ -99,7 +115,11 @@ def test_conversations_are_scored_as_the_template_renders_them_whole(folder, tmp
     expected = by_oracle(folder, conversations)
     np.testing.assert_allclose(table["reward"], expected, rtol=0, atol=1e-5)
     assert (
-        np.ptp(by_oracle(folder, [turns("war"), turns("war", EARLIER[:1]), turns("war", EARLIER)]))
+        np.ptp(
+            by_oracle(
+                folder, [turns("war"), turns("war", EARLIER[:1]), turns("war", EARLIER)]
+            )
+        )
         > 0.01
     )
     assert table["id"].tolist() == [0, 1, 2, 3] and set(table["prompt"]) == {PROMPT}
@@ -111,7 +131,9 @@ def test_conversations_are_scored_as_the_template_renders_them_whole(folder, tmp
     assert ["Be kind" in text for text in table["input"]] == [False, True, True, True]
 
 
-def test_columns_of_prompt_and_reply_are_read_from_csv_and_jsonl_alike(folder, tmp_path):
+def test_columns_of_prompt_and_reply_are_read_from_csv_and_jsonl_alike(
+    folder, tmp_path
+):
     rows = pd.DataFrame(
         {
             "prompt": [PROMPT, PROMPT, "Why?"],
@@ -135,7 +157,10 @@ def test_columns_of_prompt_and_reply_are_read_from_csv_and_jsonl_alike(folder, t
     assert tables[0]["reward_given"].tolist() == [1, 2, 3]
 
 
-USER, REPLY = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "life"}
+USER, REPLY = (
+    {"role": "user", "content": "Why?"},
+    {"role": "assistant", "content": "life"},
+)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +183,10 @@ def test_a_row_that_is_no_conversation_is_named(tmp_path, row):
         reply_files.read_replies(tmp_path / "mine.jsonl")
 
 
-SYSTEM, ROW = {"role": "system", "content": "Be kind."}, {"prompt": "Why?", "reply": "life"}
+SYSTEM, ROW = (
+    {"role": "system", "content": "Be kind."},
+    {"prompt": "Why?", "reply": "life"},
+)
 REFUSED = {  # content of a file: words of the message
     "empty": ("jsonl", "", "holds no rows"),
     "torn": (
@@ -177,16 +205,28 @@ REFUSED = {  # content of a file: words of the message
         "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n",
         "line 3: 3 fields instead of 2",
     ),
-    "short row": ("csv", "prompt,reply,id\nWhy?,life\n", "line 2: 2 fields instead of 3"),
+    "short row": (
+        "csv",
+        "prompt,reply,id\nWhy?,life\n",
+        "line 2: 2 fields instead of 3",
+    ),
     "torn quotes": ("csv", 'prompt,reply\nWhy?,"life" is\n', "cannot be read"),
-    "two columns": ("csv", "prompt,reply,reply\nWhy?,life,death\n", "two columns have one name"),
+    "two columns": (
+        "csv",
+        "prompt,reply,reply\nWhy?,life,death\n",
+        "two columns have one name",
+    ),
     "decimal commas": ("csv", "prompt;reply\nWhy?;life\n", "row 1 has no texts"),
     "blank before a quote": (
         "csv",
         'prompt,reply\nWhy?,life\nHow?, "love"\n',
         "line 3: a blank before a quote",
     ),
-    "files joined": ("csv", 2 * "prompt,reply\nWhy?,life\n", "line 3 repeats the names"),
+    "files joined": (
+        "csv",
+        2 * "prompt,reply\nWhy?,life\n",
+        "line 3 repeats the names",
+    ),
     "no thinking": (
         "jsonl",
         json.dumps(ROW | {"enable_thinking": False}),
@@ -257,11 +297,16 @@ READ = {  # name and content of a file: what reads as one row of ROW
     "utf-16 csv": ("a.csv", "prompt,reply\nWhy?,life\n".encode("utf-16")),
     "upper case": ("A.CSV", b"prompt,reply\nWhy?,life\n"),
     "blank lines": ("a.jsonl", b"\n" + LINES.encode() + b"\r\n"),
-    "messages": ("a.jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "Why?"}).encode()),
+    "messages": (
+        "a.jsonl",
+        json.dumps({"messages": [USER, REPLY], "prompt": "Why?"}).encode(),
+    ),
     "a quote within": ("a.csv", b'prompt,reply,inches\nWhy?,life, 5" wide\n'),
     "empty fields": (
         "a.jsonl",
-        json.dumps({"messages": [USER | {"name": None}, REPLY | {"tool_calls": []}]}).encode(),
+        json.dumps(
+            {"messages": [USER | {"name": None}, REPLY | {"tool_calls": []}]}
+        ).encode(),
     ),
 }
 
@@ -276,18 +321,25 @@ def test_what_looks_odd_and_is_clear_is_read(tmp_path, name):
 
 def test_characters_that_end_lines_elsewhere_and_turns_of_tools_are_kept(tmp_path):
     odd = "a\u2028b\u2029c\u0085d\x0be"
-    earlier = [USER, {"role": "assistant", "content": "I ask."}, {"role": "tool", "content": "7"}]
+    earlier = [
+        USER,
+        {"role": "assistant", "content": "I ask."},
+        {"role": "tool", "content": "7"},
+    ]
     rows = [{"prompt": "Why?", "reply": odd}, {"messages": turns("love", earlier)}]
     (tmp_path / "mine.jsonl").write_text(
         "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     )
     table = reply_files.read_replies(tmp_path / "mine.jsonl")
     assert (
-        table["reply"].tolist() == [odd, "love"] and json.loads(table["context"][1])[:3] == earlier
+        table["reply"].tolist() == [odd, "love"]
+        and json.loads(table["context"][1])[:3] == earlier
     )
     long = "x" * 200_000
     (tmp_path / "mine.csv").write_text(f'prompt,reply\nWhy?,"{long},\n""a"""\n')
-    assert reply_files.read_replies(tmp_path / "mine.csv")["reply"].tolist() == [f'{long},\n"a"']
+    assert reply_files.read_replies(tmp_path / "mine.csv")["reply"].tolist() == [
+        f'{long},\n"a"'
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -305,11 +357,20 @@ def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, su
     reply_files.score_file(model, tmp_path / "mine.jsonl", str(out))
     table = pd.read_csv(out, dtype=str) if suffix == "csv" else pd.read_parquet(out)
     assert table["id"].astype(str).tolist() == ["123456789010", "123456789011"]
-    assert table["score"].tolist() == (["0.10", "1e3"] if suffix == "csv" else [0.1, 1000])
+    assert table["score"].tolist() == (
+        ["0.10", "1e3"] if suffix == "csv" else [0.1, 1000]
+    )
     odd = ["9007199254740993", "0.5"]  # in 64 bits the first one is ...992
-    assert table["odd"].tolist() == odd and table["all"][0] == '{"id": [1.50, true, null, "é"]}'
-    assert table["some"].isna().tolist() == [False, True] == table["all"].isna().tolist()
-    assert table["context_given"].tolist() == ["c", "c"] and table["mixed"].tolist() == ["1", "x"]
+    assert (
+        table["odd"].tolist() == odd
+        and table["all"][0] == '{"id": [1.50, true, null, "é"]}'
+    )
+    assert (
+        table["some"].isna().tolist() == [False, True] == table["all"].isna().tolist()
+    )
+    assert table["context_given"].tolist() == ["c", "c"] and table[
+        "mixed"
+    ].tolist() == ["1", "x"]
     difference = float(table["reward"].astype(float).diff()[1])
     assert table["preferred"].astype(float).tolist() == pytest.approx(
         [1 / (1 + np.exp(difference)), 1 / (1 + np.exp(-difference))], abs=1e-4
@@ -318,13 +379,18 @@ def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, su
 
 def test_control_tokens_in_replies_are_said(folder, tmp_path, capsys):
     model = load(folder, device="cpu")
-    for reply, said in (("life<|eot_id|>", "hold <|eot_id|>, which"), ("life <|eot_ id|>", "")):
+    for reply, said in (
+        ("life<|eot_id|>", "hold <|eot_id|>, which"),
+        ("life <|eot_ id|>", ""),
+    ):
         write(
             tmp_path / "mine.jsonl",
             [{"prompt": "Why?", "reply": "love"}, {"prompt": "Why?", "reply": reply}],
         )
         reply_files.score_file(model, tmp_path / "mine.jsonl")
-        assert said in (printed := capsys.readouterr().out) and bool(said) == bool(printed)
+        assert said in (printed := capsys.readouterr().out) and bool(said) == bool(
+            printed
+        )
 
 
 def test_the_probability_of_being_preferred_is_the_mean_over_the_others():
@@ -332,7 +398,9 @@ def test_the_probability_of_being_preferred_is_the_mean_over_the_others():
     assert reply_files.preferred(np.array([2.0, 2.0])).tolist() == [0.5, 0.5]
     # strengths: 1 against 2 wins 1/3, 1 against 4 wins 1/5
     three = reply_files.preferred(np.log([1.0, 2.0, 4.0]))
-    assert three == pytest.approx([(1 / 3 + 1 / 5) / 2, (2 / 3 + 1 / 3) / 2, (4 / 5 + 2 / 3) / 2])
+    assert three == pytest.approx(
+        [(1 / 3 + 1 / 5) / 2, (2 / 3 + 1 / 3) / 2, (4 / 5 + 2 / 3) / 2]
+    )
 
 
 def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(
@@ -350,7 +418,8 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(
         # what cannot be written is refused before anything is scored
         patch.delattr(reply_files, "score")
         patch.setattr(
-            "pathlib.Path.touch", Mock(side_effect=PermissionError(13, "Permission denied"))
+            "pathlib.Path.touch",
+            Mock(side_effect=PermissionError(13, "Permission denied")),
         )
         for out in ("folder.csv", "mine.csv/out.csv", "out.csv"):
             with pytest.raises(InputError, match="is no .csv or|cannot be written"):
@@ -362,14 +431,18 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(
         InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"
     ):
         reply_files.score_file(model, file)
-    assert file.read_text() == "prompt,reply\nWhy?,life\n" and len(list(tmp_path.iterdir())) == 2
+    assert (
+        file.read_text() == "prompt,reply\nWhy?,life\n"
+        and len(list(tmp_path.iterdir())) == 2
+    )
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
     with pytest.raises(InputError, match="there is no such file"):
         reply_files.score_file(model, tmp_path / "loop.csv")
 
 
 @pytest.mark.parametrize(
-    "kind, earlier, words", [("armorm", EARLIER, "the gate of"), ("deberta", EARLIER[:1], "pairs")]
+    "kind, earlier, words",
+    [("armorm", EARLIER, "the gate of"), ("deberta", EARLIER[:1], "pairs")],
 )
 def test_models_that_cannot_read_earlier_turns_say_so(tmp_path, kind, earlier, words):
     model = load(tiny.make_checkpoint(tmp_path / "model", kind), device="cpu")
@@ -389,12 +462,17 @@ def test_models_that_cannot_read_earlier_turns_say_so(tmp_path, kind, earlier, w
             ["--replies", "a.csv", "--tokens", "5"],
             "'tokens' is not for replies of your own; leave --tokens out",
         ),
-        (["--replies", "a.csv", "--reply-mode", "ids"], "'reply-mode' is not for replies"),
+        (
+            ["--replies", "a.csv", "--reply-mode", "ids"],
+            "'reply-mode' is not for replies",
+        ),
         (["--out", "a.csv"], "'out' is only for replies of your own"),
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(capsys, given, words):
-    assert run.main(["score", "nowhere", *given]) == 2 and words in capsys.readouterr().err
+    assert (
+        run.main(["score", "nowhere", *given]) == 2 and words in capsys.readouterr().err
+    )
 
 
 # --- options of loading ---------------------------------------------------------------------------
@@ -415,7 +493,10 @@ LOADING = {
 def test_make_passes_every_option_of_loading_on(target, monkeypatch):
     given = [f"{name}={value}" for name, value in LOADING.items()]
     printed = subprocess.run(
-        ["make", "-n", target, "MODEL=m", *given], cwd=ROOT, capture_output=True, text=True
+        ["make", "-n", target, "MODEL=m", *given],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     [line] = [
         line
@@ -427,7 +508,9 @@ def test_make_passes_every_option_of_loading_on(target, monkeypatch):
         call=lambda **options: received.update(options), running_child=lambda: None
     )
     monkeypatch.setattr(run, "import_module", lambda *_: taking)
-    monkeypatch.setitem(run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call"))
+    monkeypatch.setitem(
+        run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call")
+    )
     words = shlex.split(line)
     assert run.main(words[words.index("lib.run") + 1 :]) == 0
     assert {name: str(received[name.lower()]) for name in LOADING} == LOADING

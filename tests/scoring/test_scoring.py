@@ -57,15 +57,21 @@ def replies_of(model, reply_mode):
 def test_whole_awkward_vocabulary_equals_the_oracle(checkpoint, kind, reply_mode):
     model = loaded(checkpoint(kind))
     replies = replies_of(model, reply_mode)
-    expected = oracle.rewards(checkpoint(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode)
-    rewards = engine.score_replies(model, PROMPTS["greatest"], replies, reply_mode=reply_mode)
+    expected = oracle.rewards(
+        checkpoint(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode
+    )
+    rewards = engine.score_replies(
+        model, PROMPTS["greatest"], replies, reply_mode=reply_mode
+    )
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
     np.testing.assert_allclose(
         rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0
     )
 
 
-@pytest.mark.parametrize(("tokens_per_batch", "stream"), [(1, False), (7, True), (100_000, True)])
+@pytest.mark.parametrize(
+    ("tokens_per_batch", "stream"), [(1, False), (7, True), (100_000, True)]
+)
 def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch, stream):
     model = loaded(checkpoint("linear_gemma2"))
     replies, how = (
@@ -73,7 +79,11 @@ def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch, stream
         {"reply_mode": "ids", "tokens_per_batch": tokens_per_batch},
     )
     usual = engine.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids")
-    model = load(str(checkpoint("linear_gemma2")), device="cpu", stream=True) if stream else model
+    model = (
+        load(str(checkpoint("linear_gemma2")), device="cpu", stream=True)
+        if stream
+        else model
+    )
     np.testing.assert_allclose(
         engine.score_replies(model, PROMPTS["worst"], replies, **how), usual, atol=1e-5
     )
@@ -89,13 +99,17 @@ def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(checkpoin
         for d in (torch.float32, torch.bfloat16)
     )
     assert np.abs(half - full).max() < 1.5 * np.abs(whole - full).max()
-    rounded = torch.tensor(half).bfloat16().float().numpy()  # what a bf16 head would leave: 8 bits
+    rounded = (
+        torch.tensor(half).bfloat16().float().numpy()
+    )  # what a bf16 head would leave: 8 bits
     assert len(np.unique(half)) > 3 * len(np.unique(rounded))
 
 
 def test_inputs_merge_what_the_template_trims(checkpoint):
     model = loaded(checkpoint("linear_llama"))
-    inputs = model.inputs_for(PROMPTS["greatest"], ["love", " love", "love\n", "war", "", "  "])
+    inputs = model.inputs_for(
+        PROMPTS["greatest"], ["love", " love", "love\n", "war", "", "  "]
+    )
     assert inputs.group.tolist() == [0, 0, 0, 1, 2, 2]
     assert inputs.reply_ids[2] == ()  # blank replies feed the closing ids alone
     assert inputs.suffixes[2] == inputs.conversation.closing_ids
@@ -112,7 +126,9 @@ def test_attention_over_a_shared_prefix_is_attention():
         module, query, key, value, None, scaling=0.3, shared=[shared]
     )
     keys, values = (
-        torch.cat([part.expand(batch, -1, -1, -1), own], 2).repeat_interleave(heads // kv_heads, 1)
+        torch.cat([part.expand(batch, -1, -1, -1), own], 2).repeat_interleave(
+            heads // kv_heads, 1
+        )
         for part, own in zip(shared, (key, value), strict=True)
     )
     mask = torch.ones(length, prefix + length).tril(prefix).bool()
@@ -156,7 +172,9 @@ def test_out_of_memory_halves_the_batch_and_remembers(checkpoint, monkeypatch):
     assert max(batches[2:]) == 16  # never tried the larger ones again
     # no want of memory, so no smaller batch helps
     mismatch = RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-    monkeypatch.setattr(scorer, "_rewards", lambda batch: (_ for _ in ()).throw(mismatch))
+    monkeypatch.setattr(
+        scorer, "_rewards", lambda batch: (_ for _ in ()).throw(mismatch)
+    )
     with pytest.raises(RuntimeError, match="mat1"):
         scorer(inputs.suffixes)
 
@@ -169,7 +187,9 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(
     checkpoint, tmp_path, monkeypatch, error
 ):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
-    whole = engine.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
+    whole = engine.score_vocabulary(
+        model, PROMPTS, tmp_path / "whole.parquet", progress=False
+    )
     plain, largest, calls = trees.outputs, [20], []
 
     def starved(backbone, length, shared, tree):
@@ -184,7 +204,8 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(
     np.testing.assert_allclose(table["worst"], whole["worst"], atol=1e-5)
     largest[0] = 0
     with pytest.raises(
-        InputError, match="too little memory to read one reply;.* what was scored is kept"
+        InputError,
+        match="too little memory to read one reply;.* what was scored is kept",
     ):
         engine.score_vocabulary(model, PROMPTS | {"best": "Why?"}, path, progress=False)
     assert calls[-1] == 1
@@ -199,9 +220,13 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def test_table_holds_the_contract_and_the_rewards_of_single_replies(checkpoint, tmp_path):
+def test_table_holds_the_contract_and_the_rewards_of_single_replies(
+    checkpoint, tmp_path
+):
     model = loaded(checkpoint("linear_llama"))
-    table = engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
+    table = engine.score_vocabulary(
+        model, PROMPTS, tmp_path / "table.parquet", progress=False
+    )
     assert table.columns.tolist() == [
         "token_id",
         "token",
@@ -232,13 +257,17 @@ def test_a_foreign_model_joins_neither_planted_nor_published_ones(
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     model = dataclasses.replace(loaded(checkpoint("linear_llama")), nickname="A-Gem-96")
     path = scores.path_of(Collection(study), "A-Gem-96")
-    with pytest.raises(InputError, match=f"'{study}' holds .*; choose another: --collection mine"):
+    with pytest.raises(
+        InputError, match=f"'{study}' holds .*; choose another: --collection mine"
+    ):
         engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
     assert not path.parent.exists()
     engine.score_vocabulary(
         model, PROMPTS, scores.path_of(Collection("mine"), "A-Gem-96"), progress=False
     )
-    ships = dataclasses.replace(model, hub_id=str(ROOT / "data" / "models" / "A-Gem-96"))
+    ships = dataclasses.replace(
+        model, hub_id=str(ROOT / "data" / "models" / "A-Gem-96")
+    )
     if study == "embedded":
         assert len(engine.score_vocabulary(ships, PROMPTS, path, progress=False))
 
@@ -247,10 +276,14 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(
     checkpoint, tmp_path, monkeypatch
 ):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
-    first = engine.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
+    first = engine.score_vocabulary(
+        model, {"greatest": PROMPTS["greatest"]}, path, progress=False
+    )
     both = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(both.drop(columns="worst"), first)
-    monkeypatch.setattr(stages, "Scorer", None)  # anything scored from here on would fail
+    monkeypatch.setattr(
+        stages, "Scorer", None
+    )  # anything scored from here on would fail
     pd.testing.assert_frame_equal(
         engine.score_vocabulary(model, PROMPTS, path, progress=False), both
     )
@@ -260,7 +293,8 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     engine.score_vocabulary(model, PROMPTS, path, progress=False)
     with pytest.raises(
-        InputError, match=r"other settings \(reply_mode\); score into another collection"
+        InputError,
+        match=r"other settings \(reply_mode\); score into another collection",
     ):
         engine.score_vocabulary(model, PROMPTS, path, reply_mode="ids", progress=False)
     with pytest.raises(InputError, match=r"other settings \(worst\)"):
@@ -274,7 +308,9 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp
     engine.score_vocabulary(model, *given, token_ids=[5, 6, 7], progress=False)
     for field in ("revision", "head_name", "dtype", "attention", "read_at"):
         other = dataclasses.replace(model, **{field: "other"})
-        with pytest.raises(InputError, match=rf"other settings \({field.removesuffix('_name')}\)"):
+        with pytest.raises(
+            InputError, match=rf"other settings \({field.removesuffix('_name')}\)"
+        ):
             engine.score_vocabulary(other, *given, token_ids=[5, 6, 7], progress=False)
     with pytest.raises(InputError, match=r"other settings \(vocabulary\)"):
         engine.score_vocabulary(model, *given, token_ids=[5, 6, 8], progress=False)
@@ -303,7 +339,8 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(
         "float16": "--dtype bfloat16 or",
     }.items():
         with pytest.raises(
-            InputError, match=rf"greatest thing ever\?' is {value} .its token ids: 77.; .*{remedy}"
+            InputError,
+            match=rf"greatest thing ever\?' is {value} .its token ids: 77.; .*{remedy}",
         ):
             engine.score_vocabulary(
                 dataclasses.replace(model, dtype=dtype),
@@ -319,15 +356,23 @@ def stopped(checkpoint, tmp_path_factory):
     """A model, the table that it gives, and the folder of a run of which only the shards are
     there.
     """
-    model, folder = loaded(checkpoint("linear_llama")), tmp_path_factory.mktemp("stopped")
+    model, folder = (
+        loaded(checkpoint("linear_llama")),
+        tmp_path_factory.mktemp("stopped"),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "REPLIES_PER_SHARD", 100)
         whole = engine.score_vocabulary(
-            model, PROMPTS, tmp_path_factory.mktemp("whole") / "t.parquet", progress=False
+            model,
+            PROMPTS,
+            tmp_path_factory.mktemp("whole") / "t.parquet",
+            progress=False,
         )
         patch.setattr(scores, "write", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            engine.score_vocabulary(model, PROMPTS, folder / "table.parquet", progress=False)
+            engine.score_vocabulary(
+                model, PROMPTS, folder / "table.parquet", progress=False
+            )
     return model, whole, folder
 
 
@@ -343,7 +388,9 @@ def stopped_run(stopped, tmp_path, monkeypatch):
 
 DAMAGES = {
     "cut": lambda content: content[:-9],
-    "flipped": lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
+    "flipped": lambda content: (
+        content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]
+    ),
     "of another length": lambda content: content[:28] + content[-32:],
 }
 
@@ -361,10 +408,14 @@ def test_a_damaged_shard_is_dropped_told_and_scored_again(stopped_run, capsys, d
 
 @pytest.mark.drill
 @pytest.mark.parametrize("of", ["another prompt", "another number", "other settings"])
-def test_a_shard_that_was_renamed_is_scored_again_and_the_others_are_not(stopped_run, capsys, of):
+def test_a_shard_that_was_renamed_is_scored_again_and_the_others_are_not(
+    stopped_run, capsys, of
+):
     model, whole, path = stopped_run
     [folder] = path.parent.glob("table.*.shards")
-    first, second = (shards.path_of(folder, PROMPTS["greatest"], number) for number in (0, 1))
+    first, second = (
+        shards.path_of(folder, PROMPTS["greatest"], number) for number in (0, 1)
+    )
     others = path.parent / "table.000000000000.shards"
     worst = shards.path_of(folder, PROMPTS["worst"], 1)
     if of == "other settings":
@@ -388,18 +439,24 @@ def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
     model, whole, path = stopped_run
     written, plain, versions = [], shards.write, io.versions()
     monkeypatch.setattr(
-        shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards))
+        shards,
+        "write",
+        lambda file, rewards: (written.append(file), plain(file, rewards)),
     )
     monkeypatch.setattr(io, "versions", lambda: versions | {"torch": "0.1"})
     kept = len(list(path.parent.glob("table.*.shards/*.rewards")))
     table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(table, whole)
-    assert len(written) == kept and table.attrs["metadata"]["versions"]["torch"] == "0.1"
+    assert (
+        len(written) == kept and table.attrs["metadata"]["versions"]["torch"] == "0.1"
+    )
     monkeypatch.setattr(io, "versions", lambda: versions)
-    about = engine.score_vocabulary(model, PROMPTS | {"more": "Why?"}, path, progress=False).attrs[
-        "metadata"
-    ]
-    [earlier] = about["earlier"]  # the prompts that were kept, and what they were computed with
+    about = engine.score_vocabulary(
+        model, PROMPTS | {"more": "Why?"}, path, progress=False
+    ).attrs["metadata"]
+    [earlier] = about[
+        "earlier"
+    ]  # the prompts that were kept, and what they were computed with
     assert (
         earlier["versions"] == about["versions"] | {"torch": "0.1"}
         and earlier["prompts"] == PROMPTS
@@ -436,7 +493,9 @@ def test_shards_that_outlived_their_table_are_removed(stopped_run, monkeypatch):
     assert path.exists()
     [folder] = path.parent.glob("table.*.shards")
     (folder / f".{next(folder.iterdir()).name}.part").write_bytes(b"half")
-    monkeypatch.setattr(stages, "Scorer", None)  # anything scored from here on would fail
+    monkeypatch.setattr(
+        stages, "Scorer", None
+    )  # anything scored from here on would fail
     pd.testing.assert_frame_equal(
         engine.score_vocabulary(model, PROMPTS, path, progress=False), whole
     )
@@ -445,11 +504,29 @@ def test_shards_that_outlived_their_table_are_removed(stopped_run, monkeypatch):
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 8), (3, 3), (100, 1)])
 def test_every_reply_is_in_one_shard_beside_those_that_begin_alike(most, expected):
-    suffixes = [(7, 1), (5, 1), (5, 2, 1), (6, 1), (5, 2, 3, 1), (8, 1), (5, 9, 1), (4, 1)]
+    suffixes = [
+        (7, 1),
+        (5, 1),
+        (5, 2, 1),
+        (6, 1),
+        (5, 2, 3, 1),
+        (8, 1),
+        (5, 9, 1),
+        (4, 1),
+    ]
     split = shards.split(suffixes, most)
-    assert sorted(np.concatenate([piece for pieces in split for piece in pieces])) == list(range(8))
-    assert all(len({len(suffixes[i]) for i in piece}) == 1 for pieces in split for piece in pieces)
-    assert all(sum(map(len, pieces)) <= most for pieces in split) and len(split) == expected
+    assert sorted(
+        np.concatenate([piece for pieces in split for piece in pieces])
+    ) == list(range(8))
+    assert all(
+        len({len(suffixes[i]) for i in piece}) == 1
+        for pieces in split
+        for piece in pieces
+    )
+    assert (
+        all(sum(map(len, pieces)) <= most for pieces in split)
+        and len(split) == expected
+    )
     first = [[suffixes[i][0] for piece in pieces for i in piece] for pieces in split]
     # 8; then 5 1, 5 2 1 | 5 2 3 1, 5 9 1
     assert most != 3 or [set(each) for each in first] == [{4, 6, 7}, {5, 8}, {5}]
@@ -458,7 +535,9 @@ def test_every_reply_is_in_one_shard_beside_those_that_begin_alike(most, expecte
 
 def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
     model, _, path = stopped_run
-    engine.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
+    engine.score_vocabulary(
+        model, {"greatest": PROMPTS["greatest"]}, path, progress=False
+    )
     [folder] = path.parent.glob("table.*.shards")
     left = set(folder.iterdir())
     assert left and left == {
@@ -474,14 +553,18 @@ def test_a_table_that_is_damaged_or_names_no_settings_is_refused_or_scored_anew(
     for metadata in ({}, {"prompts": {"greatest": 3}}):
         scores.write(whole, path, metadata)
         with pytest.raises(
-            InputError, match="holds scores of other settings .model, revision, .*or delete it"
+            InputError,
+            match="holds scores of other settings .model, revision, .*or delete it",
         ):
             engine.score_vocabulary(model, PROMPTS, path, progress=False)
-        again = engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
+        again = engine.score_vocabulary(
+            model, PROMPTS, path, overwrite=True, progress=False
+        )
         pd.testing.assert_frame_equal(again, whole)
     path.write_bytes(path.read_bytes()[:-100])
     pd.testing.assert_frame_equal(
-        engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False), whole
+        engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False),
+        whole,
     )
     assert "scored again, because" in capsys.readouterr().out
 
@@ -503,16 +586,21 @@ def test_unknown_modes_name_the_known_ones(checkpoint):
 def test_replies_that_are_no_list_of_replies_are_refused(checkpoint, replies, mode):
     each = {"text": "strings", "ids": "sequences of token ids"}[mode]
     with pytest.raises(
-        InputError, match=f"replies must be a list of {each}, with one or more in it, not "
+        InputError,
+        match=f"replies must be a list of {each}, with one or more in it, not ",
     ):
-        engine.score_replies(loaded(checkpoint("linear_llama")), "Why?", replies, reply_mode=mode)
+        engine.score_replies(
+            loaded(checkpoint("linear_llama")), "Why?", replies, reply_mode=mode
+        )
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series])
 def test_one_reply_in_a_list_of_any_kind_is_scored(checkpoint, kind):
     model = loaded(checkpoint("linear_llama"))
     assert engine.score_replies(model, "Why?", kind(["four"])).shape == (1,)
-    assert engine.score_replies(model, "Why?", [kind([40, 41])], reply_mode="ids").shape == (1,)
+    assert engine.score_replies(
+        model, "Why?", [kind([40, 41])], reply_mode="ids"
+    ).shape == (1,)
     assert (
         engine.score_replies(model, "Why?", [""]).shape
         == engine.score_replies(model, "Why?", ["a"]).shape

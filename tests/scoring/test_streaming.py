@@ -53,7 +53,10 @@ def both(in_parts):
 
     def loaded(kind="linear_llama", **options):
         folder = str(in_parts(kind))
-        return [load(folder, device="cpu", stream=stream, **options) for stream in (False, True)]
+        return [
+            load(folder, device="cpu", stream=stream, **options)
+            for stream in (False, True)
+        ]
 
     return loaded
 
@@ -80,10 +83,14 @@ def replies_of(model, reply_mode):
         ("mistral", "ids"),
     ],
 )
-def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(in_parts, both, kind, reply_mode):
+def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
+    in_parts, both, kind, reply_mode
+):
     held, streamed = both(kind)
     assert (
-        held.layers is None and streamed.layers is not None and held.attention == streamed.attention
+        held.layers is None
+        and streamed.layers is not None
+        and held.attention == streamed.attention
     )
     replies = replies_of(held, reply_mode)
     expected = engine.score_replies(held, PROMPT, replies, reply_mode=reply_mode)
@@ -123,18 +130,26 @@ def test_every_setting_means_the_same_either_way(both, kind, options):
 
 def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
     held, streamed = both()
-    whole = engine.score_vocabulary(held, PROMPTS, tmp_path / "whole.parquet", progress=False)
-    table = engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
+    whole = engine.score_vocabulary(
+        held, PROMPTS, tmp_path / "whole.parquet", progress=False
+    )
+    table = engine.score_vocabulary(
+        streamed, PROMPTS, tmp_path / "table.parquet", progress=False
+    )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
     of_layers = sum(
-        p.nbytes for name, p in held.backbone.named_parameters() if not name.startswith("embed")
+        p.nbytes
+        for name, p in held.backbone.named_parameters()
+        if not name.startswith("embed")
     )
     assert streamed.layers.bytes == of_layers
     row = held.backbone.get_input_embeddings().weight[0].nbytes
     # of the embedding table: those of prompts and of blocks
     rows = (streamed.layers.read_bytes - of_layers) / row
     assert rows.is_integer() and rows <= len(PROMPTS) * 3 * len(held.tokenizer)
-    assert table.attrs["metadata"]["streamed"] and not whole.attrs["metadata"]["streamed"]
+    assert (
+        table.attrs["metadata"]["streamed"] and not whole.attrs["metadata"]["streamed"]
+    )
     assert [path.name for path in tmp_path.iterdir() if ".shards" in path.name] == []
 
 
@@ -173,7 +188,10 @@ def test_progress_counts_replies_and_names_the_layer(both, tmp_path, capsys):
     _, streamed = both()
     engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet")
     out, err = capsys.readouterr()
-    assert "of weights are read once for every 32,768 tokens of replies; two layers take" in out
+    assert (
+        "of weights are read once for every 32,768 tokens of replies; two layers take"
+        in out
+    )
     assert "layer 3 of 3" in err and re.search(r"100%.* (\d+)/\1 ", err)
 
 
@@ -197,18 +215,37 @@ def test_blocks_go_through_the_weights_together_as_far_as_their_tokens_allow():
     conversation = conversations.Conversation("Why?", "single", "", "", (1,), (2,))
     inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
     blocks = [stages.Block(inputs, pieces(size)) for size in (3, 4, 5)]
-    for most, expected in {24: [3], 23: [2, 1], 14: [2, 1], 13: [1, 1, 1], 1: [1, 1, 1]}.items():
-        assert [len(together) for together in by_layer._passes(blocks, most)] == expected
+    for most, expected in {
+        24: [3],
+        23: [2, 1],
+        14: [2, 1],
+        13: [1, 1, 1],
+        1: [1, 1, 1],
+    }.items():
+        assert [
+            len(together) for together in by_layer._passes(blocks, most)
+        ] == expected
 
 
-def test_what_is_not_read_together_reads_the_weights_again(both, tmp_path, small_passes):
+def test_what_is_not_read_together_reads_the_weights_again(
+    both, tmp_path, small_passes
+):
     held, streamed = both()
-    whole = engine.score_vocabulary(held, PROMPTS, tmp_path / "whole.parquet", progress=False)
-    table = engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
+    whole = engine.score_vocabulary(
+        held, PROMPTS, tmp_path / "whole.parquet", progress=False
+    )
+    table = engine.score_vocabulary(
+        streamed, PROMPTS, tmp_path / "table.parquet", progress=False
+    )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
     inputs = held.inputs_for(PROMPT, replies_of(held, "text"))
-    least = len(PROMPTS) * sum(map(len, inputs.suffixes)) // 200  # readings of the weights
-    assert least > 5 and least <= streamed.layers.read_bytes / streamed.layers.bytes < 3 * least
+    least = (
+        len(PROMPTS) * sum(map(len, inputs.suffixes)) // 200
+    )  # readings of the weights
+    assert (
+        least > 5
+        and least <= streamed.layers.read_bytes / streamed.layers.bytes < 3 * least
+    )
 
 
 HALF_A_RUN = """
@@ -238,7 +275,9 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
     arguments = [str(in_parts("linear_llama")), PROMPT, str(path)]
     process = subprocess.Popen(
-        [sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HALF_A_RUN, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "two passes\n"
     os.kill(process.pid, signal.SIGKILL)
@@ -248,23 +287,33 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     assert len(finished) >= 2
     written, plain = [], shards.write
     monkeypatch.setattr(
-        shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards))
+        shards,
+        "write",
+        lambda file, rewards: (written.append(file), plain(file, rewards)),
     )
     table = engine.score_vocabulary(streamed, one, path, progress=False)
-    assert written and not finished & set(written)  # what had been scored was not scored again
+    assert written and not finished & set(
+        written
+    )  # what had been scored was not scored again
     assert list(tmp_path.glob("*.shards")) == []
-    whole = engine.score_vocabulary(held, one, tmp_path / "whole.parquet", progress=False)
+    whole = engine.score_vocabulary(
+        held, one, tmp_path / "whole.parquet", progress=False
+    )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
 # --- which way ------------------------------------------------------------------------------------
 
 
-def test_layers_are_read_one_by_one_where_weights_do_not_fit(in_parts, monkeypatch, capsys):
+def test_layers_are_read_one_by_one_where_weights_do_not_fit(
+    in_parts, monkeypatch, capsys
+):
     folder = str(in_parts("linear_llama"))
     assert load(folder, device="cpu").layers is None
     monkeypatch.setattr(layers, "WORKING_MEMORY", 10_000)
-    needed = sum(p.nbytes for p in load(folder, device="cpu", stream=False).backbone.parameters())
+    needed = sum(
+        p.nbytes for p in load(folder, device="cpu", stream=False).backbone.parameters()
+    )
     for room, streamed in ((needed + 10_000, False), (needed + 9_999, True)):
         monkeypatch.setattr(hardware, "free", lambda device="cpu", room=room: room)
         assert (load(folder, device="cpu").layers is not None) == streamed
@@ -285,14 +334,16 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
         stream=True,
     )
     with pytest.raises(
-        InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*--stream 0"
+        InputError,
+        match="looks back over fewer tokens than .* shorten the prompt, or .*--stream 0",
     ):
         engine.score_replies(window, PROMPT, ["love"])
     model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
     scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
         with pytest.raises(
-            InputError, match="is read layer by layer, once for all replies; load with --stream 0"
+            InputError,
+            match="is read layer by layer, once for all replies; load with --stream 0",
         ):
             work()
 
@@ -306,14 +357,18 @@ def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
     for name in ("memory.max", "memory/device.limit_in_bytes"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{used + 10**8}\n")
-        monkeypatch.setattr(hardware, "_container_limits", lambda file=tmp_path / name: [file])
+        monkeypatch.setattr(
+            hardware, "_container_limits", lambda file=tmp_path / name: [file]
+        )
         assert hardware.free() == pytest.approx(10**8, abs=5 * 10**7)
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32)); from "
         "lib.models import hardware"
     )
     asked = subprocess.run(
-        [sys.executable, "-c", f"{script}; print(hardware.free())"], capture_output=True, text=True
+        [sys.executable, "-c", f"{script}; print(hardware.free())"],
+        capture_output=True,
+        text=True,
     )
     assert 0 < int(asked.stdout) < 2**32
 
@@ -321,7 +376,9 @@ def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, tmp_path):
+def test_out_of_memory_halves_the_batch_and_then_is_one_line(
+    both, monkeypatch, tmp_path
+):
     held, streamed = both()
     ids = [[5], [6], [7], [8]]
     expected = engine.score_replies(held, PROMPT, ids, reply_mode="ids")
@@ -336,19 +393,27 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, 
         return plain(layer, length, keys, batch)
 
     monkeypatch.setattr(stages.shared_prefix, "states_after", starved)
-    rewards = engine.score_replies(streamed, PROMPT, ids, reply_mode="ids", tokens_per_batch=8)
+    rewards = engine.score_replies(
+        streamed, PROMPT, ids, reply_mode="ids", tokens_per_batch=8
+    )
     np.testing.assert_allclose(rewards, expected, atol=1e-5)
-    assert sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2  # and never tried the larger ones again
+    assert (
+        sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2
+    )  # and never tried the larger ones again
     most[0] = 0
     with pytest.raises(InputError, match="too little memory to read one reply"):
-        engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
+        engine.score_vocabulary(
+            streamed, PROMPTS, tmp_path / "table.parquet", progress=False
+        )
 
 
 def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_path):
     folder = tiny.make_checkpoint(tmp_path, "linear_llama", shards=3)
     last = sorted(folder.glob("model-*.safetensors"))[-1]
     last.write_bytes(last.read_bytes()[:-4])
-    with pytest.raises(InputError, match=f"{last} is not a whole safetensors file .*download it"):
+    with pytest.raises(
+        InputError, match=f"{last} is not a whole safetensors file .*download it"
+    ):
         load(str(folder), device="cpu", stream=True)
 
 
@@ -358,14 +423,21 @@ def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_p
 def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     held, streamed = both()
     drawn = engine.sample(held, 50)
-    assert drawn == engine.sample(streamed, 50) == sorted(set(drawn)) and len(drawn) == 50
+    assert (
+        drawn == engine.sample(streamed, 50) == sorted(set(drawn)) and len(drawn) == 50
+    )
     assert drawn != engine.sample(held, 50, seed=1)
     assert (
-        engine.sample(held, 10**9) == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
+        engine.sample(held, 10**9)
+        == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
     )
     tables = [
         engine.score_vocabulary(
-            model, PROMPTS, tmp_path / f"{name}.parquet", token_ids=drawn, progress=False
+            model,
+            PROMPTS,
+            tmp_path / f"{name}.parquet",
+            token_ids=drawn,
+            progress=False,
         )
         for name, model in (("held", held), ("streamed", streamed))
     ]

@@ -22,26 +22,38 @@ def test_what_survives_is_what_comes_back_within_the_whole_conversation(model_of
     model, round_trip = model_of(kind), RoundTrip(model_of(kind), PROMPT)
     for n in (1, 2, 3):
         replies = np.random.default_rng(n).choice(allowed_ids(model), size=(150, n))
-        expected = [oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies.tolist()]
+        expected = [
+            oracle.comes_back(model.tokenizer, PROMPT, reply)
+            for reply in replies.tolist()
+        ]
         assert round_trip(replies).tolist() == expected
         assert len(set(expected)) == 2
-    assert round_trip.learns == (kind != "deberta")  # it has no control tokens around the reply
+    assert round_trip.learns == (
+        kind != "deberta"
+    )  # it has no control tokens around the reply
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_neighbours_tell_all_but_always_what_survives(model_of, kind):
     round_trip = RoundTrip(model_of(kind), PROMPT)
-    replies = np.random.default_rng(5).choice(allowed_ids(model_of(kind)), size=(400, 3))
+    replies = np.random.default_rng(5).choice(
+        allowed_ids(model_of(kind)), size=(400, 3)
+    )
     told, survives = round_trip.neighbours(replies), round_trip(replies)
     assert survives.sum() > 5
     assert (told != survives).sum() <= 4
 
 
-def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(model_of):
+def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(
+    model_of,
+):
     model = model_of("linear_llama")
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "\u0120is"))
     round_trip = RoundTrip(model, PROMPT)
-    assert round_trip.neighbours(np.array([[love, is_], [is_, love]])).tolist() == [True, False]
+    assert round_trip.neighbours(np.array([[love, is_], [is_, love]])).tolist() == [
+        True,
+        False,
+    ]
     assert (round_trip.known[FIRST, is_], round_trip.known[love, is_]) == (False, True)
 
 
@@ -50,7 +62,9 @@ def test_what_one_template_does_is_not_taken_for_what_another_does(model_of, tmp
     file.write_text(trims.tokenizer.chat_template.replace("| trim", ""))
     keeps = load(trims.hub_id, device="cpu", template=file)  # blanks and all
     is_ = np.array([[trims.tokenizer.get_vocab()["\u0120is"]]])
-    assert [RoundTrip(model, PROMPT).neighbours(is_).item() for model in (trims, keeps)] == [
+    assert [
+        RoundTrip(model, PROMPT).neighbours(is_).item() for model in (trims, keeps)
+    ] == [
         False,
         True,
     ]

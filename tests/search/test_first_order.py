@@ -22,8 +22,17 @@ class Sum(Objective):
     def __init__(self, direction, worth=WORTH):
         self.worth, self.direction, self.sign = worth, direction, DIRECTIONS[direction]
         self.allowed, self.closing = np.arange(len(worth)), np.zeros(0, dtype=np.int64)
-        self.conditions, self.fluency, self.reply_mode, self.gradients = [], None, "ids", 0
-        self.embeddings, self.distance_to, self.scorer = worth[:, None], self._distance_to, self
+        self.conditions, self.fluency, self.reply_mode, self.gradients = (
+            [],
+            None,
+            "ids",
+            0,
+        )
+        self.embeddings, self.distance_to, self.scorer = (
+            worth[:, None],
+            self._distance_to,
+            self,
+        )
 
     def __call__(self, ids):
         return self.worth[torch.as_tensor(ids)].sum(1).numpy()
@@ -44,15 +53,21 @@ def test_gains_are_the_true_changes_in_either_direction(direction):
     assert before == {"optimal": -1, "pessimal": 1}[direction]  # 3 - 4
     true = np.array([objective.values(np.array(place)) for place in swaps]) - before
     assert objective.gains(reply).tolist() == true.tolist()
-    shift = objective.gains(reply, centred=False) - true  # the same for all swaps of a place
-    assert shift.tolist() == (objective.sign * np.array([[3.0] * 6, [-4.0] * 6])).tolist()
+    shift = (
+        objective.gains(reply, centred=False) - true
+    )  # the same for all swaps of a place
+    assert (
+        shift.tolist() == (objective.sign * np.array([[3.0] * 6, [-4.0] * 6])).tolist()
+    )
 
 
 @pytest.mark.parametrize(
     "method", [name for name in METHODS if name not in ("random", "GCG", "sweeps")]
 )
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_the_first_swaps_go_to_the_end_that_is_asked_for_but_with_the_wrong_sign(direction, method):
+def test_the_first_swaps_go_to_the_end_that_is_asked_for_but_with_the_wrong_sign(
+    direction, method
+):
     settings, rng = Settings(width=2, distance_weight=0), np.random.default_rng(0)
     objective = Sum(direction)
     proposals = gcg.proposed_replies(
@@ -73,6 +88,9 @@ def test_gcg_draws_from_the_best_swaps_of_each_place():
 
 def test_rewards_that_are_not_finite_name_the_reply():
     with pytest.raises(
-        InputError, match=r"the reply \[1, 2\] is not finite; load the model with dtype='float32'"
+        InputError,
+        match=r"the reply \[1, 2\] is not finite; load the model with dtype='float32'",
     ):
-        Sum("optimal", torch.tensor([0.0, 1.0, torch.nan])).values(np.array([[0, 1], [1, 2]]))
+        Sum("optimal", torch.tensor([0.0, 1.0, torch.nan])).values(
+            np.array([[0, 1], [1, 2]])
+        )

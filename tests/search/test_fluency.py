@@ -45,7 +45,9 @@ def pair(models):
 @pytest.fixture
 def ids(pair):
     """Sixty printable ids, ascending."""
-    return np.sort(np.random.default_rng(0).choice(allowed_ids(pair[0]), 60, replace=False))
+    return np.sort(
+        np.random.default_rng(0).choice(allowed_ids(pair[0]), 60, replace=False)
+    )
 
 
 def likelihoods(language_model, before, allowed):
@@ -57,14 +59,19 @@ def likelihoods(language_model, before, allowed):
         logits = language_model.model(tokens).logits[0, -1].double()
     weights = {i: float(logits[i].exp()) for i in allowed}
     total = sum(weights.values())
-    return {i: weight / total for i, weight in sorted(weights.items(), key=lambda item: -item[1])}
+    return {
+        i: weight / total
+        for i, weight in sorted(weights.items(), key=lambda item: -item[1])
+    }
 
 
 def nucleus(language_model, before, allowed, top_p):
     """The ids of which those that are likelier have less than top_p in all."""
     inside, likelier = set(), 0.0
     for i, probability in likelihoods(language_model, before, allowed).items():
-        assert abs(likelier - top_p) > 1e-6  # what is inside is not a matter of rounding
+        assert (
+            abs(likelier - top_p) > 1e-6
+        )  # what is inside is not a matter of rounding
         if likelier < top_p:
             inside.add(i)
         likelier += probability
@@ -73,7 +80,8 @@ def nucleus(language_model, before, allowed, top_p):
 
 def is_fluent(language_model, reply, allowed, top_p):
     return all(
-        reply[i] in nucleus(language_model, reply[:i], allowed, top_p) for i in range(len(reply))
+        reply[i] in nucleus(language_model, reply[:i], allowed, top_p)
+        for i in range(len(reply))
     )
 
 
@@ -84,7 +92,9 @@ def some_replies(language_model, allowed, top_p, length, rng):
     for number in range(12):
         reply = []
         for _ in range(length):
-            reply.append(int(rng.choice(sorted(nucleus(language_model, reply, allowed, top_p)))))
+            reply.append(
+                int(rng.choice(sorted(nucleus(language_model, reply, allowed, top_p))))
+            )
         if number % 2:
             reply[rng.integers(length)] = int(rng.choice(allowed))
         yield reply
@@ -97,9 +107,14 @@ def test_a_reply_is_fluent_if_every_token_is_in_its_nucleus(models, kind):
     for top_p in (0.3, 0.9):
         fluency = Fluency(language_model, model, PROMPT, allowed, top_p)
         replies = list(
-            some_replies(language_model, allowed.tolist(), top_p, 3, np.random.default_rng(1))
+            some_replies(
+                language_model, allowed.tolist(), top_p, 3, np.random.default_rng(1)
+            )
         )
-        expected = [is_fluent(language_model, reply, allowed.tolist(), top_p) for reply in replies]
+        expected = [
+            is_fluent(language_model, reply, allowed.tolist(), top_p)
+            for reply in replies
+        ]
         found = fluency(np.array(replies))
         assert found.dtype == bool and found.tolist() == expected
         assert 6 <= sum(expected) < 12
@@ -111,7 +126,9 @@ def test_swaps_tell_for_each_place_what_may_follow(pair):
     fluency = Fluency(language_model, model, PROMPT, allowed, 0.8)
     reply = fluency.draw(3, np.random.default_rng(2))
     asked = np.unique([*allowed[::2], *reply])
-    expected = [nucleus(language_model, reply[:i], allowed.tolist(), 0.8) for i in range(3)]
+    expected = [
+        nucleus(language_model, reply[:i], allowed.tolist(), 0.8) for i in range(3)
+    ]
     found = fluency.swaps(reply, asked)
     assert found.shape == (3, len(asked))
     assert [set(asked[row].tolist()) for row in found] == [
@@ -125,10 +142,14 @@ def test_swaps_tell_for_each_place_what_may_follow(pair):
 def test_what_is_drawn_is_fluent(pair, ids, top_p):
     fluency = Fluency(pair[1], pair[0], PROMPT, ids, top_p)
     for length in (1, 4):
-        drawn = [fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)]
+        drawn = [
+            fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)
+        ]
         assert fluency(np.array(drawn)).all()
         assert {len(reply) for reply in drawn} == {length}
-        assert drawn == [fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)]
+        assert drawn == [
+            fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)
+        ]
         assert (len(set(drawn)) == 1) == (top_p == 1e-9)
 
 
@@ -163,7 +184,11 @@ def larger(tmp_path_factory):
     tokenizer = AutoTokenizer.from_pretrained(folder / "reward")
     assert tokenizer.add_tokens(["extra one", "extra two"]) == 2
     tokenizer.save_pretrained(folder / "reward")
-    return reward_models.load(str(folder / "reward"), device="cpu"), language_model, shared
+    return (
+        reward_models.load(str(folder / "reward"), device="cpu"),
+        language_model,
+        shared,
+    )
 
 
 def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
@@ -173,15 +198,23 @@ def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
     lacking = np.array([[40, shared], [shared + 1, 41], [shared, shared], [40, 41]])
     assert fluency(lacking).tolist() == [False, False, False, True]
     assert fluency.swaps((40, 41), allowed)[:, -2:].sum() == 0
-    with pytest.raises(InputError, match="no reply that the search would keep; give another"):
-        search(Objective(model, PROMPT, "optimal", allowed, fluency=fluency), [shared, 40])
+    with pytest.raises(
+        InputError, match="no reply that the search would keep; give another"
+    ):
+        search(
+            Objective(model, PROMPT, "optimal", allowed, fluency=fluency), [shared, 40]
+        )
 
 
 def test_another_tokenizer_is_refused(models, pair, ids, tmp_path):
     shifted = reward_models.load(
-        str(tiny.make_checkpoint(tmp_path, "linear_llama", vocabulary=["zzz"])), device="cpu"
+        str(tiny.make_checkpoint(tmp_path, "linear_llama", vocabulary=["zzz"])),
+        device="cpu",
     )
-    for model, language_model in [(pair[0], models("linear_qwen3")[1]), (shifted, pair[1])]:
+    for model, language_model in [
+        (pair[0], models("linear_qwen3")[1]),
+        (shifted, pair[1]),
+    ]:
         with pytest.raises(
             InputError,
             match="do not share a tokenizer; give the language model that .* was made from",
@@ -228,7 +261,9 @@ def test_a_fluent_reply_also_survives_as_text(pair):
     model, language_model = pair
     allowed, survives = allowed_ids(model), RoundTrip(model, PROMPT)
     fluency = Fluency(language_model, model, PROMPT, allowed, 0.9)
-    objective = Recorded(model, PROMPT, "optimal", allowed, fluency=fluency, reply_mode="text")
+    objective = Recorded(
+        model, PROMPT, "optimal", allowed, fluency=fluency, reply_mode="text"
+    )
     drawn = [fluency.draw(2, np.random.default_rng(seed)) for seed in range(40)]
     start = next(reply for reply in drawn if survives(np.array([reply]))[0])
     found = search(objective, start, Settings(budget=30, width=8), certify=True)

@@ -28,7 +28,11 @@ from lib.search.searches import Trace, search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = ["linear_gemma2", "armorm", "deberta"]
-UNREPEATED = ["round robin", "Faster-GCG", "random"]  # methods that score no reply twice
+UNREPEATED = [
+    "round robin",
+    "Faster-GCG",
+    "random",
+]  # methods that score no reply twice
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,9 @@ def models(folders):
 def alphabet(model, size=32):
     """Printable ids drawn at random, ascending."""
     return np.sort(
-        np.random.default_rng(0).choice(allowed_ids(model, "printable"), size, replace=False)
+        np.random.default_rng(0).choice(
+            allowed_ids(model, "printable"), size, replace=False
+        )
     )
 
 
@@ -94,11 +100,17 @@ def exhausted(folders, models):
     """
     ids = alphabet(models("smooth"))
     rewards = oracle.rewards(
-        folders("smooth"), PROMPT, all_replies(ids).tolist(), reply_mode="ids", batch=128
+        folders("smooth"),
+        PROMPT,
+        all_replies(ids).tolist(),
+        reply_mode="ids",
+        batch=128,
     )
     truth = rewards.reshape(32, 32).astype(np.float32)
     return {
-        direction: Exhausted(models("smooth"), PROMPT, direction, ids, truth, reply_mode="ids")
+        direction: Exhausted(
+            models("smooth"), PROMPT, direction, ids, truth, reply_mode="ids"
+        )
         for direction in DIRECTIONS
     }
 
@@ -133,8 +145,12 @@ def test_the_wrong_sign_costs_the_pessimal_search_alone(exhausted):
             for direction, objective in exhausted.items()
             for method in ("Faster-GCG", "Faster-GCG, wrong sign")
         }
-        assert ways["optimal", "Faster-GCG"] == ways["optimal", "Faster-GCG, wrong sign"]
-        assert ways["pessimal", "Faster-GCG"] != ways["pessimal", "Faster-GCG, wrong sign"]
+        assert (
+            ways["optimal", "Faster-GCG"] == ways["optimal", "Faster-GCG, wrong sign"]
+        )
+        assert (
+            ways["pessimal", "Faster-GCG"] != ways["pessimal", "Faster-GCG, wrong sign"]
+        )
 
 
 @pytest.mark.parametrize("method", ["round robin", "Faster-GCG", "GCG"])
@@ -159,12 +175,15 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
 def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind):
     model = models(kind)
     objective, other = (
-        OverIds(model, PROMPT, direction, allowed_ids(model)) for direction in DIRECTIONS
+        OverIds(model, PROMPT, direction, allowed_ids(model))
+        for direction in DIRECTIONS
     )
     assert objective.scorer.shares_prefix == (kind != "deberta")
     for length in (2, 3, 20):
         replies = starts(objective.allowed, 6, length)
-        expected = oracle.rewards(folders(kind), PROMPT, replies.tolist(), reply_mode="ids")
+        expected = oracle.rewards(
+            folders(kind), PROMPT, replies.tolist(), reply_mode="ids"
+        )
         assert expected.std() > 0.01  # otherwise 1e-5 would say little
         within = {"atol": 1e-5 * max(1, np.abs(expected).max()), "rtol": 0}
         np.testing.assert_allclose(objective.values(replies), expected, **within)
@@ -176,7 +195,9 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
             objective.scorer.shares_prefix = False
             np.testing.assert_allclose(objective.values(replies), expected, **within)
             np.testing.assert_allclose(
-                objective.gains(tuple(replies[0])), gains, atol=1e-4 * np.abs(gains).max()
+                objective.gains(tuple(replies[0])),
+                gains,
+                atol=1e-4 * np.abs(gains).max(),
             )
             objective.scorer.shares_prefix = True
 
@@ -242,8 +263,12 @@ def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models
         ].numpy()
     )
     reply = tuple(objective.allowed[[3, 17]].tolist())
-    expected = np.linalg.norm(table[objective.allowed][None] - table[list(reply)][:, None], axis=2)
-    np.testing.assert_allclose(objective.distances(reply), expected, rtol=1e-5, atol=1e-6)
+    expected = np.linalg.norm(
+        table[objective.allowed][None] - table[list(reply)][:, None], axis=2
+    )
+    np.testing.assert_allclose(
+        objective.distances(reply), expected, rtol=1e-5, atol=1e-6
+    )
     assert expected[0, 3] == expected[1, 17] == 0
 
 
@@ -254,12 +279,17 @@ def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models
 def objective(models):
     """A recorded pessimal objective over 20 ids, so 400 replies of two tokens."""
     return Recorded(
-        models("linear_gemma2"), PROMPT, "pessimal", alphabet(models("linear_gemma2"), 20)
+        models("linear_gemma2"),
+        PROMPT,
+        "pessimal",
+        alphabet(models("linear_gemma2"), 20),
     )
 
 
 @pytest.mark.parametrize("method", ["round robin", "GCG", "sweeps"])
-def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objective, method):
+def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(
+    objective, method
+):
     start = starts(objective.allowed, 1)[0]
     for budget in (1, 2, 17, 90):
         settings = Settings(method, budget=budget, width=16, patience=2)
@@ -268,10 +298,14 @@ def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objec
         assert search(objective, start, settings) == found
         counts, rewards = np.array(found.trace).T
         assert found.trace[0] == (1, found.start_reward)
-        assert found.trace[-1][1] == found.reward <= found.start_reward  # pessimal: less is better
+        assert (
+            found.trace[-1][1] == found.reward <= found.start_reward
+        )  # pessimal: less is better
         assert (np.diff(counts) > 0).all() and counts[-1] <= budget
         assert (np.diff(rewards) < 0).all()
-        assert found.reward == pytest.approx(-objective.values(np.array([found.ids]))[0], abs=1e-5)
+        assert found.reward == pytest.approx(
+            -objective.values(np.array([found.ids]))[0], abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -318,10 +352,15 @@ def test_the_certificate_holds_against_brute_force(folders, models):
             for i in objective.allowed.tolist()
         ]
         assert set(map(tuple, swaps)) <= set(objective.asked)
-        expected = oracle.rewards(folders("urm"), PROMPT, swaps, reply_mode="ids", batch=72)
+        expected = oracle.rewards(
+            folders("urm"), PROMPT, swaps, reply_mode="ids", batch=72
+        )
         assert found.reward == pytest.approx(expected.min(), abs=1e-5)
         again = search(objective, found.ids, Settings(budget=1), certify=True)
-        assert (again.ids, again.swept) == (found.ids, 3 * 23)  # nothing left to improve: one round
+        assert (again.ids, again.swept) == (
+            found.ids,
+            3 * 23,
+        )  # nothing left to improve: one round
 
 
 # --- merged swaps ---------------------------------------------------------------------------------
@@ -330,7 +369,10 @@ def test_the_certificate_holds_against_brute_force(folders, models):
 def merged_by_hand(reply, swaps, values):
     """The best swaps of different positions, one added after another."""
     best_first = [
-        swap for _, swap in sorted(zip((-values).tolist(), map(tuple, swaps.tolist()), strict=True))
+        swap
+        for _, swap in sorted(
+            zip((-values).tolist(), map(tuple, swaps.tolist()), strict=True)
+        )
     ]
     chosen, made = {}, []
     for swap in best_first:
@@ -355,7 +397,9 @@ def combinations_by_hand(scored):
 
 
 @pytest.mark.parametrize("length", [3, 9])
-def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_far(models, length):
+def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_far(
+    models, length
+):
     objective = Recorded(
         models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama"))
     )
@@ -369,12 +413,16 @@ def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_f
         return values
 
     note(objective.batches[0])
-    for swaps, combined in zip(objective.batches[1::2], objective.batches[2::2], strict=True):
+    for swaps, combined in zip(
+        objective.batches[1::2], objective.batches[2::2], strict=True
+    ):
         # single swaps of the best of the step before
         assert ((swaps != np.array(reply)).sum(1) == 1).all()
         merged = merged_by_hand(reply, swaps, note(swaps))
         unseen = (
-            made for made in chain(merged, combinations_by_hand(scored)) if made not in scored
+            made
+            for made in chain(merged, combinations_by_hand(scored))
+            if made not in scored
         )
         assert list(map(tuple, combined.tolist())) == list(
             islice(dict.fromkeys(islice(unseen, 30)), 10)
@@ -386,7 +434,9 @@ def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_f
 
 
 @pytest.mark.parametrize("length", [3, 9])
-def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeypatch, length):
+def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(
+    models, monkeypatch, length
+):
     """Drawn after a step without a new best; those of a long reply from the third step on, and
     by gain alone.
     """
@@ -408,7 +458,9 @@ def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeyp
     ):
         gains, distances = objective.gains(reply), objective.distances(reply)
         # (n, allowed)
-        losses = (0 if is_long else 0.5) * distances * gains.std() / distances.std() - gains
+        losses = (
+            0 if is_long else 0.5
+        ) * distances * gains.std() / distances.std() - gains
         order = np.argsort(losses, axis=1)
         ranks = np.argsort(order, axis=1)  # 0: the best of its place
         best_first = [
@@ -416,9 +468,13 @@ def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeyp
             for rank in range(order.shape[1])
             for p in range(length)
         ]
-        in_turn = [swap for swap in best_first if swap not in seen and swap != reply][:12]
+        in_turn = [swap for swap in best_first if swap not in seen and swap != reply][
+            :12
+        ]
         places = (swaps != np.array(reply)).argmax(1)
-        columns = np.searchsorted(objective.allowed, swaps[np.arange(len(swaps)), places])
+        columns = np.searchsorted(
+            objective.allowed, swaps[np.arange(len(swaps)), places]
+        )
         kinds.append(drawn := stale or is_long and step >= 2)
         if drawn:
             assert (ranks[places, columns] < 16).all()
@@ -429,12 +485,17 @@ def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeyp
         seen |= set(map(tuple, scored.tolist()))
         values = Objective.values(objective, scored)
         stale = not values.max() > highest
-        highest, reply = max(highest, values.max()), tuple(scored[values.argmax()].tolist())
+        highest, reply = (
+            max(highest, values.max()),
+            tuple(scored[values.argmax()].tolist()),
+        )
     assert set(kinds) == {False, True}
 
 
 @pytest.mark.parametrize("length", [4, 9])
-def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_long(models, length):
+def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_long(
+    models, length
+):
     objective = Recorded(
         models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama"))
     )
@@ -459,7 +520,9 @@ def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_lon
 @pytest.mark.parametrize(
     ("method", "mode"), [("round robin", "text"), ("GCG", "ids"), ("Faster-GCG", "ids")]
 )
-def test_searches_in_both_directions_at_once_find_what_each_finds_alone(models, method, mode):
+def test_searches_in_both_directions_at_once_find_what_each_finds_alone(
+    models, method, mode
+):
     model, settings = (
         models("linear_gemma2"),
         Settings(method, budget=80, width=12, patience=2, seed=3),
@@ -469,7 +532,9 @@ def test_searches_in_both_directions_at_once_find_what_each_finds_alone(models, 
         "of two": searches.starts(objective, 2)["random 1"]
     }
     together = searches.search_both_ways(objective, chosen, settings, certify=True)
-    assert [*together] == [(direction, name) for direction in DIRECTIONS for name in chosen]
+    assert [*together] == [
+        (direction, name) for direction in DIRECTIONS for name in chosen
+    ]
     for (direction, name), found in together.items():
         alone = Objective(model, PROMPT, direction, alphabet(model), reply_mode=mode)
         expected = search(alone, chosen[name], settings, certify=True)
@@ -480,7 +545,9 @@ def test_searches_in_both_directions_at_once_find_what_each_finds_alone(models, 
             80,
         )
         assert found.reward == pytest.approx(expected.reward, abs=1e-5)
-        assert [scored for scored, _ in found.trace] == [scored for scored, _ in expected.trace]
+        assert [scored for scored, _ in found.trace] == [
+            scored for scored, _ in expected.trace
+        ]
 
 
 def test_eight_searches_ask_the_model_hardly_more_often_than_one(models, monkeypatch):
@@ -490,7 +557,9 @@ def test_eight_searches_ask_the_model_hardly_more_often_than_one(models, monkeyp
     usual = {name: getattr(type(scorer), name) for name in ("__call__", "relaxed")}
     for name, function in usual.items():
         monkeypatch.setattr(
-            type(scorer), name, lambda self, *args, f=function: passes.append(f) or f(self, *args)
+            type(scorer),
+            name,
+            lambda self, *args, f=function: passes.append(f) or f(self, *args),
         )
     chosen = dict(enumerate(starts(objective.allowed, 4, 3).tolist()))
     search(objective, chosen[0], Settings(budget=97))
@@ -503,13 +572,23 @@ def test_eight_searches_ask_the_model_hardly_more_often_than_one(models, monkeyp
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 1.0])
-def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monkeypatch):
-    objective = OverIds(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+def test_momentum_averages_the_gains_since_the_last_start(
+    models, momentum, monkeypatch
+):
+    objective = OverIds(
+        models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama"))
+    )
     used, given, restarts, gains = [], [], [], Objective.gains
     promising, afresh = gcg._promising, gcg._afresh
-    monkeypatch.setattr(gcg, "_promising", lambda *args: used.append(args[2]) or promising(*args))
-    monkeypatch.setattr(gcg, "_afresh", lambda *args: restarts.append(len(used)) or afresh(*args))
-    monkeypatch.setattr(Objective, "gains", lambda *args: given.append(gains(*args)) or given[-1])
+    monkeypatch.setattr(
+        gcg, "_promising", lambda *args: used.append(args[2]) or promising(*args)
+    )
+    monkeypatch.setattr(
+        gcg, "_afresh", lambda *args: restarts.append(len(used)) or afresh(*args)
+    )
+    monkeypatch.setattr(
+        Objective, "gains", lambda *args: given.append(gains(*args)) or given[-1]
+    )
     search(
         objective,
         starts(objective.allowed, 1, 3)[0],
@@ -527,7 +606,10 @@ def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monk
 
 @pytest.mark.parametrize("method", ["round robin", "GCG"])
 def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, method):
-    model, settings = models("linear_gemma2"), Settings(method, budget=90, width=16, patience=2)
+    model, settings = (
+        models("linear_gemma2"),
+        Settings(method, budget=90, width=16, patience=2),
+    )
     whole, killed, resumed, done = (
         Recorded(model, PROMPT, "optimal", alphabet(model, 20), killed_at=at)
         for at in (None, 3, None, 0)
@@ -538,7 +620,9 @@ def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, metho
         search(killed, start, settings, certify=True, traces=tmp_path)
     found = search(resumed, start, settings, certify=True, traces=tmp_path)
     assert found == expected
-    assert killed.asked + resumed.asked == whole.asked  # nothing twice, nothing left out
+    assert (
+        killed.asked + resumed.asked == whole.asked
+    )  # nothing twice, nothing left out
     assert killed.asked and resumed.asked
     # would be killed at its first batch
     again = search(done, start, settings, certify=True, traces=tmp_path)
@@ -565,10 +649,20 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path, monkeyp
     for direction in DIRECTIONS:
         search(OverIds(model, PROMPT, direction, ids), start, settings, traces=tmp_path)
     search(OverIds(model, "Why?", "optimal", ids), start, settings, traces=tmp_path)
-    search(OverIds(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
-    search(OverIds(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path)
     search(
-        OverIds(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path
+        OverIds(models("smooth"), PROMPT, "optimal", ids),
+        start,
+        settings,
+        traces=tmp_path,
+    )
+    search(
+        OverIds(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path
+    )
+    search(
+        OverIds(model, PROMPT, "optimal", ids),
+        start,
+        replace(settings, seed=1),
+        traces=tmp_path,
     )
     (file := tmp_path / "mine.jinja").write_text(
         model.tokenizer.chat_template.replace("}}", "}}Be brief. ", 1)
@@ -595,7 +689,8 @@ def shows(text):
     """
     hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
     return text.strip() != "" and all(
-        c == " " or (c != "\ufffd" and unicodedata.category(c) not in hidden) for c in text
+        c == " " or (c != "\ufffd" and unicodedata.category(c) not in hidden)
+        for c in text
     )
 
 
@@ -605,7 +700,11 @@ def test_allowed_ids_by_a_second_count(models, kind):
     vocabulary, tokenizer = model.tokenizer.get_vocab(), model.tokenizer
     plain = {i for token, i in vocabulary.items() if token not in SPECIAL[kind]}
     printable = {i for i in plain if shows(tokenizer.decode([i]))}
-    expected = {"all": set(vocabulary.values()), "no specials": plain, "printable": printable}
+    expected = {
+        "all": set(vocabulary.values()),
+        "no specials": plain,
+        "printable": printable,
+    }
     for which, ids in expected.items():
         assert allowed_ids(model, which).tolist() == sorted(ids)
     sizes = [len(ids) for ids in expected.values()]
@@ -617,7 +716,12 @@ def test_text_fields_say_what_becomes_of_the_text(models):
     model, seen = models("linear_llama"), set()
     objective = OverIds(model, PROMPT, "optimal", allowed_ids(model, "all"))
     vocabulary = model.tokenizer.get_vocab()
-    for tokens in (["love", "Ġis"], ["l", "ove"], ["Ġlove", "Ġis"], ["<|eot_id|>", "love"]):
+    for tokens in (
+        ["love", "Ġis"],
+        ["l", "ove"],
+        ["Ġlove", "Ġis"],
+        ["<|eot_id|>", "love"],
+    ):
         ids = [vocabulary[token] for token in tokens]
         found = search(objective, ids, Settings(budget=1))
         assert found.ids == tuple(ids)
@@ -640,8 +744,14 @@ def test_text_fields_say_what_becomes_of_the_text(models):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"reply_mode": "token ids"}, "reply_mode must be 'text' or 'ids', not 'token ids'"),
-        ({"direction": "best"}, "direction must be 'optimal' or 'pessimal', not 'best'"),
+        (
+            {"reply_mode": "token ids"},
+            "reply_mode must be 'text' or 'ids', not 'token ids'",
+        ),
+        (
+            {"direction": "best"},
+            "direction must be 'optimal' or 'pessimal', not 'best'",
+        ),
         ({"allowed": [40]}, "needs two allowed tokens or more, not 1; allow"),
         ({"allowed": [40, 9999]}, "has no token 9999; allow"),
         ({"start": ()}, "the start is empty; give"),
@@ -650,7 +760,10 @@ def test_text_fields_say_what_becomes_of_the_text(models):
             {"condition": lambda replies: replies[:, 0] != 40},
             "no reply that the search would keep; give another",
         ),
-        ({"method": "gcg"}, "unknown method 'gcg'; choose one of round robin, Faster-GCG"),
+        (
+            {"method": "gcg"},
+            "unknown method 'gcg'; choose one of round robin, Faster-GCG",
+        ),
         ({"budget": 0}, "budget must be 1 or more, not 0"),
     ],
 )
@@ -669,7 +782,11 @@ def test_mistakes_name_their_remedy(models, given, told):
     with pytest.raises(InputError, match=told) as error:
         of_reply = {"reply_mode": setup["reply_mode"]}
         objective = Objective(
-            models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], **of_reply
+            models("linear_llama"),
+            PROMPT,
+            setup["direction"],
+            setup["allowed"],
+            **of_reply,
         )
         objective.conditions.append(setup["condition"])
         search(objective, setup["start"], Settings(**settings))
@@ -682,7 +799,9 @@ def test_mistakes_name_their_remedy(models, given, told):
 @pytest.fixture(scope="module")
 def with_x(tmp_path_factory):
     """A model whose tokenizer reads `x` and ` x` as one token each; and the ids of the two."""
-    folder = tiny.make_checkpoint(tmp_path_factory.mktemp("x"), "linear_llama", vocabulary=[" x"])
+    folder = tiny.make_checkpoint(
+        tmp_path_factory.mktemp("x"), "linear_llama", vocabulary=[" x"]
+    )
     model = load(str(folder), device="cpu")
     vocabulary = model.tokenizer.get_vocab()
     return model, vocabulary["x"], vocabulary["Ġx"]
@@ -698,7 +817,10 @@ def test_starts_of_each_kind(with_x):
     assert texts_of(model, [found["x x x"]]) == ["x x x"]
     assert found["sentence"] == (love, is_)  # as long as it is
     drawn = [found[f"random {i}"] for i in (1, 2, 3)]
-    assert all(len(reply) == 3 and set(reply) <= set(objective.allowed.tolist()) for reply in drawn)
+    assert all(
+        len(reply) == 3 and set(reply) <= set(objective.allowed.tolist())
+        for reply in drawn
+    )
     assert len(set(drawn)) == 3
     for reply in found.values():
         assert all(type(i) is int for i in reply)

@@ -161,7 +161,8 @@ def read_back(shown: str) -> str:
     pieces = re.split(r"⟨([^⟩]*)⟩", shown)
     texts = ["".join(marks.get(c, c) for c in piece) for piece in pieces[::2]]
     points = [
-        "".join(chr(int(point[2:], 16)) for point in piece.split(" ")) for piece in pieces[1::2]
+        "".join(chr(int(point[2:], 16)) for point in piece.split(" "))
+        for piece in pieces[1::2]
     ]
     return "".join(map("".join, zip(texts, [*points, ""], strict=True)))
 
@@ -277,15 +278,18 @@ def test_a_formula_is_broken_up(token):
 
 
 def printed(*token_ids: int) -> list[str]:
-    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index(
-        "token_id"
-    )
+    table = pd.read_csv(
+        ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False
+    ).set_index("token_id")
     return [table.loc[i, "decoded"] for i in token_ids]
 
 
 def test_slurs_and_profanities_of_the_papers_table_2_are_blurred():
     assert all(
-        map(is_offensive, printed(106863, 213624, 204573, 230672, 231158, 39688, 158058, 201371))
+        map(
+            is_offensive,
+            printed(106863, 213624, 204573, 230672, 231158, 39688, 158058, 201371),
+        )
     )
 
 
@@ -382,10 +386,14 @@ def test_a_table_of_hostile_tokens_has_the_elements_of_a_harmless_one():
         Page(table_of(tokens).html) for tokens in (HOSTILE, ["love"] * len(HOSTILE))
     )
     own = {"bdi", "i", "span", "small"}  # marks, and the legend that explains them
-    assert [t for t in hostile.tags if t not in own] == [t for t in harmless.tags if t not in own]
+    assert [t for t in hostile.tags if t not in own] == [
+        t for t in harmless.tags if t not in own
+    ]
     assert hostile.attributes - {("i", "style", MARK_STYLE)} == harmless.attributes
     assert len(hostile.tokens) == len(HOSTILE)
-    assert [read_back(t) for t in Page(table_of(HOSTILE, width=10_000).html).tokens] == HOSTILE
+    assert [
+        read_back(t) for t in Page(table_of(HOSTILE, width=10_000).html).tokens
+    ] == HOSTILE
 
 
 def test_a_table_as_plain_text_keeps_its_lines_and_columns():
@@ -406,12 +414,21 @@ def in_sight(page: str) -> str:
 def test_no_style_and_no_script_is_needed_to_hide_a_word():
     slur = printed(231158)[0]
     frame = pd.DataFrame(
-        {"token": [slur, f" {slur}"], "note": [f"see {slur}, then", "-"], "reward": [1.0, 2.0]}
+        {
+            "token": [slur, f" {slur}"],
+            "note": [f"see {slur}, then", "-"],
+            "reward": [1.0, 2.0],
+        }
     )
     table = table_html(frame, ["token"])
     bare = re.sub(r' (style|class|title|tabindex|on\w+)="[^"]*"', "", table.html)
-    assert show_token(f"\x1b[31m{slur}").startswith("▒▒▒⟨") and show_token(slur, blur=False) == slur
-    assert bare.count(slur) == bare.count("<details>") == 3  # all there, each behind its own fold
+    assert (
+        show_token(f"\x1b[31m{slur}").startswith("▒▒▒⟨")
+        and show_token(slur, blur=False) == slur
+    )
+    assert (
+        bare.count(slur) == bare.count("<details>") == 3
+    )  # all there, each behind its own fold
     assert (
         slur not in in_sight(bare)
         and slur not in repr(table)
@@ -423,12 +440,18 @@ def test_no_style_and_no_script_is_needed_to_hide_a_word():
 
 def test_values_and_names_are_inert_too():
     frame = pd.DataFrame(
-        {"<b>$note$</b>": ["<i>\x1b[0m</i>", ""], "token": ["a", None], "reward": [np.nan, 31.25]}
+        {
+            "<b>$note$</b>": ["<i>\x1b[0m</i>", ""],
+            "token": ["a", None],
+            "reward": [np.nan, 31.25],
+        }
     )
     table = table_html(frame, ["token"], caption="<u>$c$</u>")
     assert not set(Page(table.html).tags) & {"b", "u"} and not unsafe(repr(table))
     assert not re.search(r"[$\\]", table.html)
-    assert Page(table.html).tokens == ["a"]  # a missing value is blank, not a token called nan
+    assert Page(table.html).tokens == [
+        "a"
+    ]  # a missing value is blank, not a token called nan
     assert "31.25" in repr(table) and "nan" not in repr(table)
 
 
@@ -442,22 +465,33 @@ def test_values_and_names_are_inert_too():
         ([100.0, np.inf], ["100", "inf"]),
     ],
 )
-def test_numbers_have_four_significant_digits_of_the_largest_less_the_zeros_of_all(values, shown):
-    table = table_html(pd.DataFrame({"token": ["a", "b"], "reward": np.array(values)}), ["token"])
+def test_numbers_have_four_significant_digits_of_the_largest_less_the_zeros_of_all(
+    values, shown
+):
+    table = table_html(
+        pd.DataFrame({"token": ["a", "b"], "reward": np.array(values)}), ["token"]
+    )
     assert [line.split()[1] for line in repr(table).splitlines()[1:]] == shown
 
 
 def test_what_cannot_be_shown_names_the_remedy():
-    with pytest.raises(InputError, match=r"501 rows are too many to show; .*head\(20\)"):
+    with pytest.raises(
+        InputError, match=r"501 rows are too many to show; .*head\(20\)"
+    ):
         table_html(pd.DataFrame({"token": ["a"] * 501}), ["token"])
 
 
 def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
     table = ranked_table(
-        score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]), "greatest", n=2
+        score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]),
+        "greatest",
+        n=2,
     )
     rows = [line.split() for line in repr(table).splitlines()[1:3]]
-    assert rows == [["1", "1", "␣b", "5", "0", "a", "1"], ["2", "4", "e", "4", "3", "d", "2"]]
+    assert rows == [
+        ["1", "1", "␣b", "5", "0", "a", "1"],
+        ["2", "4", "e", "4", "3", "d", "2"],
+    ]
 
 
 def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
@@ -493,4 +527,6 @@ def test_what_is_folded_stands_behind_its_line_with_tables_and_pictures():
     # cG5n is png in base64
     assert 'src="data:image/png;base64,cG5n"' in inside and '"quoted"' not in inside
     assert shown.text.startswith("All <models> (folded")
-    assert shown._repr_html_()[1] == {"pictures": {"04_chart.png": 'a "quoted" finding'}}
+    assert shown._repr_html_()[1] == {
+        "pictures": {"04_chart.png": 'a "quoted" finding'}
+    }

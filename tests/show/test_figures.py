@@ -30,7 +30,10 @@ def folder(tmp_path, monkeypatch):
 def test_a_label_draws_like_the_same_characters_with_formulas_off(token):
     """Whatever a token holds, matplotlib prints it as plain characters, and knows each of them."""
     drawn = []
-    for text, formulas in ((label(token), True), (label(token).replace(r"\$", "$"), False)):
+    for text, formulas in (
+        (label(token), True),
+        (label(token).replace(r"\$", "$"), False),
+    ):
         figure = Figure(figsize=(4, 1))
         figure.text(0.1, 0.5, text, parse_math=formulas, family=figures.FONT)
         drawn.append(pixels(figure))
@@ -41,23 +44,29 @@ def test_a_label_draws_like_the_same_characters_with_formulas_off(token):
 def test_labels_say_what_the_font_lacks_and_hide_what_offends():
     assert label("爱情") == "⟨U+7231 U+60C5⟩"
     assert label("$x$") == r"\$x\$"
-    offensive = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv").set_index("token_id")[
-        "decoded"
-    ][106863]
+    offensive = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv").set_index(
+        "token_id"
+    )["decoded"][106863]
     assert label(offensive) == "▒▒▒⟨7⟩" and label(offensive, blur=False) == offensive
 
 
 def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
     figure = draw_token_grid(
-        pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS), title="Rewards of \\$x\n spread"
+        pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS),
+        title="Rewards of \\$x\n spread",
     )
     save(figure, Collection("mine"), "a")
     # without a sentence, its title
     assert figure._repr_png_()[1] == {"alt": "Rewards of $x spread", "file": "a.png"}
     save(figure, Collection("mine"), "b", alt="R-Gem-2B spreads\n from 0 to 8.")
     data, metadata = DisplayFormatter().format(figure)
-    assert metadata == {"image/png": {"alt": "R-Gem-2B spreads from 0 to 8.", "file": "b.png"}}
-    assert data["text/plain"] == "figure: R-Gem-2B spreads from 0 to 8." and data["image/png"]
+    assert metadata == {
+        "image/png": {"alt": "R-Gem-2B spreads from 0 to 8.", "file": "b.png"}
+    }
+    assert (
+        data["text/plain"] == "figure: R-Gem-2B spreads from 0 to 8."
+        and data["image/png"]
+    )
 
 
 def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
@@ -70,7 +79,9 @@ def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
     first, second = draw(), draw()
     assert first == second
     assert b"tEXt" not in first and b"tIME" not in first and b"atplotlib" not in first
-    assert [path.name for path in (folder / "figures" / "mine").iterdir()] == ["tokens.png"]
+    assert [path.name for path in (folder / "figures" / "mine").iterdir()] == [
+        "tokens.png"
+    ]
 
 
 def test_a_model_has_one_colour_whatever_it_is_shown_with():
@@ -82,5 +93,7 @@ def test_a_model_has_one_colour_whatever_it_is_shown_with():
         == {"mine": model_colours(["mine"])["mine"]} | colours
     )
     several = model_colours([f"m{i}" for i in range(10)])
-    assert len(set(several.values())) == 10 and not set(several.values()) & set(colours.values())
+    assert len(set(several.values())) == 10 and not set(several.values()) & set(
+        colours.values()
+    )
     assert model_colours([]) == {}

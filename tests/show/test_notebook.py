@@ -16,11 +16,17 @@ BEGIN = "study = notebook.begin(globals(), n=int, blur=bool)"
 def shell(monkeypatch):
     """A shell whose cells know `notebook`; it has executed a cell of imports."""
     config = Config(
-        {"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": "NoColor"}}
+        {
+            "HistoryManager": {"enabled": False},
+            "InteractiveShell": {"colors": "NoColor"},
+        }
     )
     shell = InteractiveShell(config=config)
     monkeypatch.setattr(notebook, "get_ipython", lambda: shell)
-    run(shell, "from lib.show import notebook\nfrom lib.tables.collection import FIRST_RUN, OWN")
+    run(
+        shell,
+        "from lib.show import notebook\nfrom lib.tables.collection import FIRST_RUN, OWN",
+    )
     return shell
 
 
@@ -30,7 +36,10 @@ def run(shell, *cells: str):
 
 
 def test_parameters_that_are_as_declared_give_the_collection(shell):
-    assert run(shell, DEFAULTS, BEGIN).success and shell.user_ns["study"].name == "embedded"
+    assert (
+        run(shell, DEFAULTS, BEGIN).success
+        and shell.user_ns["study"].name == "embedded"
+    )
     assert run(shell, DEFAULTS, '# Parameters\ncollection = "mine"', BEGIN).success
     assert shell.user_ns["study"] == OWN
 
@@ -61,9 +70,16 @@ def test_a_wrong_name_or_value_is_told_in_one_line(shell, capsys, injected, word
 
 def test_a_name_that_a_reader_mistyped_in_the_parameters_cell_is_told(shell, capsys):
     assert not run(shell, DEFAULTS.replace("collection", "colection"), BEGIN).success
-    assert "unknown parameter 'colection' (did you mean 'collection'?)" in capsys.readouterr().out
+    assert (
+        "unknown parameter 'colection' (did you mean 'collection'?)"
+        in capsys.readouterr().out
+    )
     assert not run(
-        shell, "n = 22", "print(n)", "del blur" if "blur" in shell.user_ns else "", BEGIN
+        shell,
+        "n = 22",
+        "print(n)",
+        "del blur" if "blur" in shell.user_ns else "",
+        BEGIN,
     ).success
     assert "the parameters cell does not set 'collection'" in capsys.readouterr().out
 
@@ -101,7 +117,8 @@ def test_a_section_that_lacks_something_does_nothing_until_the_next_one(shell, c
 
 def test_without_a_kernel_a_missing_thing_is_an_error():
     refusal_of(
-        lambda: notebook.needs(False, "two reward models"), "this section needs two reward models"
+        lambda: notebook.needs(False, "two reward models"),
+        "this section needs two reward models",
     )
     notebook.needs(True, "two reward models")
 
@@ -115,11 +132,16 @@ def test_a_small_model_goes_into_a_readers_collection_only_by_name(shell, capsys
     assert not run(
         shell, 'model = "V-Smol-135M"', '# Parameters\ncollection = "mine"', refuse
     ).success
-    assert run(shell, 'model = "V-Smol-135M"', refuse.replace("OWN", "FIRST_RUN")).success
+    assert run(
+        shell, 'model = "V-Smol-135M"', refuse.replace("OWN", "FIRST_RUN")
+    ).success
 
 
 def test_prompts_that_are_not_scored_are_left_out_and_told(score_table, capsys):
-    tables = {"a": score_table(best=range(15), worst=range(15)), "b": score_table(best=range(15))}
+    tables = {
+        "a": score_table(best=range(15), worst=range(15)),
+        "b": score_table(best=range(15)),
+    }
     assert notebook.check_prompts("best,worst", tables) == ["best"]
     assert (
         capsys.readouterr().out

@@ -18,7 +18,9 @@ def scored(score_table, seed: int) -> pd.DataFrame:
     random = np.random.default_rng(seed)
     rewards, texts = random.gamma(4, 2, 400), [f"t{i}" for i in range(400)]
     order = np.argsort(rewards)
-    for place, text in zip([*order[:5], *order[-5:]], random.permutation(HOSTILE), strict=False):
+    for place, text in zip(
+        [*order[:5], *order[-5:]], random.permutation(HOSTILE), strict=False
+    ):
         texts[place] = text
     return score_table(texts, greatest=rewards)
 

@@ -18,7 +18,9 @@ def test_moments_of_four_rewards():
     found = agreement.moments({"M": [0, 0, 0, 4]}, resamples=10).loc["M"]
     assert found["n"] == 4
     assert found["mean"] == pytest.approx(1)
-    assert found["variance"] == pytest.approx((3 * 1**2 + 3**2) / 4)  # population variance, ddof 0
+    assert found["variance"] == pytest.approx(
+        (3 * 1**2 + 3**2) / 4
+    )  # population variance, ddof 0
     assert found["skewness"] == pytest.approx((3 * (-1) ** 3 + 3**3) / 4 / 3**1.5)
 
 
@@ -36,8 +38,12 @@ def test_moments_agree_with_scipy_far_from_zero():
 def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
     values = np.random.default_rng(1).normal(size=1000)
     without = np.array([stats.skew(np.delete(values, i)) for i in range(1000)])
-    influence = agreement.skewness_influence(pd.DataFrame({"M": values}))["M"].to_numpy()
-    assert influence == pytest.approx(stats.skew(values) - without, abs=0.0015)  # of up to .047
+    influence = agreement.skewness_influence(pd.DataFrame({"M": values}))[
+        "M"
+    ].to_numpy()
+    assert influence == pytest.approx(
+        stats.skew(values) - without, abs=0.0015
+    )  # of up to .047
     assert (influence**2).sum() == pytest.approx(
         0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05
     )
@@ -53,7 +59,9 @@ def test_a_count_of_skewed_models_has_an_interval():
             "even": np.r_[-1.0:1.0:300j] ** 3,
         }
     )
-    found = agreement.skews({"greatest": rewards}, {"greatest": rewards}, 400).loc["greatest"]
+    found = agreement.skews({"greatest": rewards}, {"greatest": rewards}, 400).loc[
+        "greatest"
+    ]
     even = stats.skew(rewards["even"]) > 0
     assert (found["n_positive"] - even, found["ci_low"], found["ci_high"]) == (1, 1, 2)
     assert found["as_published"] == found["n_positive"] and found["others"] == (
@@ -63,8 +71,12 @@ def test_a_count_of_skewed_models_has_an_interval():
 
 
 def test_correlation_of_matrices_leaves_out_diagonal_and_mirror():
-    one = pd.DataFrame([[9, 1, 2], [1, 9, 4], [2, 4, 9]], list("abc"), list("abc"), dtype=float)
-    other = pd.DataFrame([[0, 5, 3], [5, 0, 1], [3, 1, 0]], list("cba"), list("cba"), dtype=float)
+    one = pd.DataFrame(
+        [[9, 1, 2], [1, 9, 4], [2, 4, 9]], list("abc"), list("abc"), dtype=float
+    )
+    other = pd.DataFrame(
+        [[0, 5, 3], [5, 0, 1], [3, 1, 0]], list("cba"), list("cba"), dtype=float
+    )
     # a-b, a-c, b-c: 1, 2, 4 against 1, 3, 5; deviations -4/3, -1/3, 5/3 and -2, 0, 2
     assert agreement.correlation(one, other) == pytest.approx(
         (8 / 3 + 10 / 3) / (42 / 9 * 8) ** 0.5
@@ -79,7 +91,9 @@ def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
     # 3-4-5 triangle among them
     points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-    found = agreement.model_map(pd.DataFrame(1 - distances, list("abcde"), list("abcde")))
+    found = agreement.model_map(
+        pd.DataFrame(1 - distances, list("abcde"), list("abcde"))
+    )
     placed = found.positions.to_numpy()
     assert np.linalg.norm(placed[:, None] - placed[None], axis=2) == pytest.approx(
         distances, abs=1e-3
@@ -96,7 +110,9 @@ def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
 
 def table_of(rewards, texts=None):
     texts = texts or [f"t{i}" for i in range(len(rewards))]
-    return pd.DataFrame({"token_id": range(len(rewards)), "text": texts, "greatest": rewards})
+    return pd.DataFrame(
+        {"token_id": range(len(rewards)), "text": texts, "greatest": rewards}
+    )
 
 
 def test_what_cannot_be_compared_is_left_out_with_the_reason():
@@ -126,11 +142,15 @@ def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
         return np.mean([matrix.loc[i, j] for i, j in itertools.combinations(kept, 2)])
 
     without = [mean_of([j for j in range(5) if j != i]) for i in range(5)]
-    pseudo = 5 * mean_of(list(range(5))) - 4 * np.array(without)  # the jackknife's definition
+    pseudo = 5 * mean_of(list(range(5))) - 4 * np.array(
+        without
+    )  # the jackknife's definition
     half = stats.t.ppf(0.975, 4) * stats.sem(pseudo)
     mean, ci_low, ci_high = agreement.mean_over_pairs(matrix)
     assert mean == pytest.approx(mean_of(list(range(5))))
-    assert (ci_low, ci_high) == pytest.approx((pseudo.mean() - half, pseudo.mean() + half))
+    assert (ci_low, ci_high) == pytest.approx(
+        (pseudo.mean() - half, pseudo.mean() + half)
+    )
 
 
 def test_two_models_have_a_mean_without_an_interval():

@@ -17,33 +17,59 @@ def test_pairs_leave_out_the_diagonal_and_the_mirror():
     models = made_up_models(4)
     matrix = pd.DataFrame(np.arange(16).reshape(4, 4), models.index, models.index)
     found = factors.pairs(matrix)
-    assert found["value"].tolist() == [1, 2, 3, 6, 7, 11]  # above the diagonal, row by row
+    assert found["value"].tolist() == [
+        1,
+        2,
+        3,
+        6,
+        7,
+        11,
+    ]  # above the diagonal, row by row
     assert found.loc[3, ["model_a", "model_b"]].tolist() == ["m1", "m2"]
 
 
 def test_similarities_by_hand():
-    models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
+    models = registry.reward_model_rows(
+        ["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"]
+    )
     found = factors.theoretical(models)
     assert found["base"].loc["N-Gem-27B"].tolist() == [1, 1, 0, 0]
     assert found["developer"].loc["S-Gem-27B"].tolist() == [0, 1, 1, 0]
     # 27 and 8 billion
-    assert found["parameters"].loc["N-Gem-27B"].tolist() == [1, 1, 1 / (1 + 19), 1 / (1 + 19)]
+    assert found["parameters"].loc["N-Gem-27B"].tolist() == [
+        1,
+        1,
+        1 / (1 + 19),
+        1 / (1 + 19),
+    ]
     # ranks 2, 5, 10, 17
     assert found["rank"].loc["N-Gem-27B"].tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
     assert found["base"].loc["S-Lla-8B-v0.2", "R-Lla-8B"] == 1
-    small = factors.theoretical(models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002]))[
-        "parameters"
-    ]
+    small = factors.theoretical(
+        models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002])
+    )["parameters"]
     # millions
-    assert small.loc["N-Gem-27B"].round(9).tolist() == [1, round(1 / 3, 9), round(1 / 3, 9), 1 / 2]
+    assert small.loc["N-Gem-27B"].round(9).tolist() == [
+        1,
+        round(1 / 3, 9),
+        round(1 / 3, 9),
+        1 / 2,
+    ]
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
-    models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
+    models = registry.reward_model_rows(
+        ["N-Gem-27B", "S-Gem-27B", "a model of one's own"]
+    )
     assert factors.theoretical(models) == {}
     models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
-    assert list(factors.theoretical(models)) == ["developer", "rank"]  # all are 27 billion Gemmas
-    assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == ["developer"]
+    assert list(factors.theoretical(models)) == [
+        "developer",
+        "rank",
+    ]  # all are 27 billion Gemmas
+    assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == [
+        "developer"
+    ]
 
 
 def test_matrices_that_cannot_be_compared_are_refused():
@@ -58,7 +84,9 @@ def test_matrices_that_cannot_be_compared_are_refused():
         with pytest.raises(InputError, match="needs the same models on both sides"):
             agreement.model_map(wrong)
     renamed = predictors["x0"].rename(index={"a": "z"}, columns={"a": "z"})
-    with pytest.raises(InputError, match="the similarity matrix of x0 is about other models"):
+    with pytest.raises(
+        InputError, match="the similarity matrix of x0 is about other models"
+    ):
         relabelling.p_of(matrix, {"x0": renamed}, "x0")
     with pytest.raises(
         InputError, match="5 models are too few, or too alike, to tell apart x0, copy"

@@ -51,15 +51,23 @@ def rewards_with_values_planted(base, developer, seed=0):
     """
     random = np.random.default_rng(seed)
     models = pd.DataFrame(
-        {"base": ["gem", "lla"] * 5, "developer": list("AABBCCDDEE"), "parameters_b": 1.0}
+        {
+            "base": ["gem", "lla"] * 5,
+            "developer": list("AABBCCDDEE"),
+            "parameters_b": 1.0,
+        }
     )
-    models = models.assign(rewardbench_rank="").set_index(pd.Index([f"m{i}" for i in range(10)]))
+    models = models.assign(rewardbench_rank="").set_index(
+        pd.Index([f"m{i}" for i in range(10)])
+    )
     shared = {trait: random.normal(size=(800, 5)) for trait in ("base", "developer")}
     columns = {}
     for name, model in models.iterrows():
         own = random.normal(size=800) + random.normal(size=800)
         own += base * shared["base"][:, ["gem", "lla"].index(model["base"])]
-        columns[name] = own + developer * shared["developer"][:, "ABCDE".index(model["developer"])]
+        columns[name] = (
+            own + developer * shared["developer"][:, "ABCDE".index(model["developer"])]
+        )
     return pd.DataFrame(columns), models
 
 
@@ -72,12 +80,16 @@ def test_planted_base_and_developer_are_recovered_and_nothing_where_none_is_plan
     rewards, models = rewards_with_values_planted(base=0, developer=0)
     found = rsa.rsa(rankings.tau_matrix(rewards), factors.theoretical(models))
     assert (found["p"] > 0.05).all()
-    assert (found["p_published"] < 0.001).all()  # the published recipe finds both all the same
+    assert (
+        found["p_published"] < 0.001
+    ).all()  # the published recipe finds both all the same
 
 
 def test_stepwise_adds_what_matters_and_stops():
     matrix, predictors = random_matrices(9, 3, seed=1)
-    kept, steps = rsa.stepwise(0.2 * matrix + predictors["x0"] - 2 * predictors["x2"], predictors)
+    kept, steps = rsa.stepwise(
+        0.2 * matrix + predictors["x0"] - 2 * predictors["x2"], predictors
+    )
     assert kept == ["x2", "x0"]
     assert steps["aic"].is_monotonic_decreasing
     assert rsa.stepwise(matrix, {})[0] == []

@@ -9,7 +9,13 @@ import statsmodels.api as sm
 from scipy import stats
 
 from lib import InputError
-from lib.stats.crossed import crossed, log_sd_influence, mean_influence, slope, slope_influence
+from lib.stats.crossed import (
+    crossed,
+    log_sd_influence,
+    mean_influence,
+    slope,
+    slope_influence,
+)
 
 NAMES = list("abcdefghij")
 
@@ -21,7 +27,9 @@ def table(values) -> pd.DataFrame:
 def test_a_mean_over_words_and_models_has_the_variance_of_a_two_way_table():
     rng = np.random.default_rng(0)
     n, models = 40, 5
-    rewards = rng.normal(size=(n, 1)) + rng.normal(size=models) + rng.normal(size=(n, models))
+    rewards = (
+        rng.normal(size=(n, 1)) + rng.normal(size=models) + rng.normal(size=(n, models))
+    )
     moved = np.column_stack([mean_influence(column) for column in rewards.T])
     found = crossed(pd.Series(rewards.mean(axis=0), NAMES[:models]), table(moved))
     # By hand: residuals added within a word, within a model, and alone; each with its factor for
@@ -78,7 +86,9 @@ def test_a_slopes_influence_is_that_of_hc3(with_controls):
     fit = sm.OLS(y, sm.add_constant(np.column_stack(design))).fit(cov_type="HC3")
     held = controls if with_controls else None
     assert slope(x, y, held) == pytest.approx(fit.params[1])
-    assert np.sqrt((slope_influence(x, y, held) ** 2).sum()) == pytest.approx(fit.bse[1])
+    assert np.sqrt((slope_influence(x, y, held) ** 2).sum()) == pytest.approx(
+        fit.bse[1]
+    )
     both = slope_influence(x, np.column_stack([y, 3 * y]), held)  # models side by side
     assert both[:, 1] == pytest.approx(3 * slope_influence(x, y, held))
 
@@ -104,14 +114,18 @@ def simulated(rng, words: int, models: int, of_words: float, of_models: float) -
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("of_words", "of_models"), [(1.0, 0.0), (0.0, 0.1), (1.0, 0.2)])
+@pytest.mark.parametrize(
+    ("of_words", "of_models"), [(1.0, 0.0), (0.0, 0.1), (1.0, 0.2)]
+)
 def test_nineteen_of_twenty_intervals_hold_the_mean_of_words_and_models_to_come(
     of_words, of_models
 ):
     rng, runs, held = np.random.default_rng(4), 200, 0
     for _ in range(runs):
         x, y = simulated(rng, 300, 10, of_words, of_models)
-        found = crossed(pd.Series(slope(x, y), index=NAMES), table(slope_influence(x, y)))
+        found = crossed(
+            pd.Series(slope(x, y), index=NAMES), table(slope_influence(x, y))
+        )
         held += found.ci_low <= 1 <= found.ci_high
     # two standard errors of a share of 200 below .95; t with 9 degrees is cautious
     assert held / runs >= 0.91

@@ -24,13 +24,17 @@ def test_ends_are_the_top_and_the_bottom():
     assert found["text"].tolist() == ["a", "c", "b", "e"]  # 4, 3 ... 1, 0
     assert found["end"].tolist() == ["optimal", "optimal", "pessimal", "pessimal"]
     with pytest.raises(
-        InputError, match="5 tokens have no 3 optimal and 3 pessimal ones; choose n up to 2"
+        InputError,
+        match="5 tokens have no 3 optimal and 3 pessimal ones; choose n up to 2",
     ):
         rankings.ends(small_table(greatest=[4, 1, 3, 2, 0]), "greatest", 3)
 
 
 def test_side_by_side_counts_positions_from_each_end():
-    tables = {"M": small_table(greatest=[4, 1, 3, 2]), "N": small_table(greatest=[1, 2, 3, 4])}
+    tables = {
+        "M": small_table(greatest=[4, 1, 3, 2]),
+        "N": small_table(greatest=[1, 2, 3, 4]),
+    }
     grid = rankings.side_by_side(tables, "greatest", 2)
     assert grid["M"].tolist() == ["a", "c", "d", "b"]
     assert grid["N"].tolist() == ["d", "c", "b", "a"]
@@ -41,7 +45,8 @@ def test_side_by_side_counts_positions_from_each_end():
 
 def test_overlap_is_the_share_of_common_texts():
     rewards = pd.DataFrame(
-        {"M": [9, 8, 7, 0, 1], "N": [9, 1, 8, 7, 0], "O": [1, 0, 2, 9, 8]}, index=list("abcde")
+        {"M": [9, 8, 7, 0, 1], "N": [9, 1, 8, 7, 0], "O": [1, 0, 2, 9, 8]},
+        index=list("abcde"),
     )
     top = rankings.overlap(rewards, 2)  # tops: ab, ac, de; bottoms: de, be, ab
     assert top.loc["M", "N"] == 1 / 2
@@ -54,12 +59,18 @@ def test_overlap_is_the_share_of_common_texts():
 
 
 def tau_of(first, second):
-    return rankings.tau_matrix(pd.DataFrame({"M": first, "N": second}, dtype=float)).loc["M", "N"]
+    return rankings.tau_matrix(
+        pd.DataFrame({"M": first, "N": second}, dtype=float)
+    ).loc["M", "N"]
 
 
 def test_tau_counts_pairs():
-    assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)  # two agree, one does not, of 3
-    assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(2 / (2 * 3) ** 0.5)  # 2 and 3 untied
+    assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(
+        1 / 3
+    )  # two agree, one does not, of 3
+    assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(
+        2 / (2 * 3) ** 0.5
+    )  # 2 and 3 untied
 
 
 def test_tau_of_rewards_that_rank_nothing_is_refused():

@@ -22,10 +22,15 @@ def test_every_relabelling_comes_once(models):
     square, weights = square + square.T, np.array([one + one.T for one in weights])
     first, second = np.triu_indices(models, 1)
     plain = [
-        [(square[np.ix_(o, o)][first, second] * one[first, second]).sum() for one in weights]
+        [
+            (square[np.ix_(o, o)][first, second] * one[first, second]).sum()
+            for one in weights
+        ]
         for o in itertools.permutations(range(models))
     ]
-    blocks = [block.reshape(3, -1).T for block in relabelling.every_product(square, weights)]
+    blocks = [
+        block.reshape(3, -1).T for block in relabelling.every_product(square, weights)
+    ]
     found = np.concatenate(blocks)
     assert found.shape == (len(plain), 3)
     assert found[np.lexsort(found.T)] == pytest.approx(
@@ -36,7 +41,10 @@ def test_every_relabelling_comes_once(models):
 
 def p_of_each(matrix, predictors, **options):
     return pd.Series(
-        {name: relabelling.p_of(matrix, predictors, name, **options) for name in predictors}
+        {
+            name: relabelling.p_of(matrix, predictors, name, **options)
+            for name in predictors
+        }
     )
 
 
@@ -46,7 +54,9 @@ def plain_semi_partial_p(matrix, predictors, name, orders):
     """
     upper = np.triu_indices(len(matrix), 1)
     outcome = matrix.to_numpy()[upper]
-    others = [one.to_numpy()[upper] for other, one in predictors.items() if other != name]
+    others = [
+        one.to_numpy()[upper] for other, one in predictors.items() if other != name
+    ]
     others = np.column_stack(others) if others else np.empty((len(outcome), 0))
     with_intercept = np.column_stack([np.ones(len(outcome)), others])
     x = predictors[name].to_numpy()[upper]
@@ -56,7 +66,8 @@ def plain_semi_partial_p(matrix, predictors, name, orders):
     t = [
         abs(
             least_squares(
-                outcome, np.column_stack([reorder(residual, o).to_numpy()[upper], others])
+                outcome,
+                np.column_stack([reorder(residual, o).to_numpy()[upper], others]),
             )[1][0]
         )
         for o in orders
@@ -91,13 +102,16 @@ def test_more_models_than_can_be_enumerated_are_relabelled_at_random(monkeypatch
 def test_one_predictor_gives_the_p_of_scikit_bios_mantel(seed):
     matrix, predictors = random_matrices(9, 1, seed=seed)
     squares = [
-        frame.to_numpy() - np.eye(9) * np.diag(frame) for frame in (matrix, predictors["x0"])
+        frame.to_numpy() - np.eye(9) * np.diag(frame)
+        for frame in (matrix, predictors["x0"])
     ]
     _, theirs, _ = skbio.stats.distance.mantel(
         *map(skbio.DistanceMatrix, squares), permutations=20_000, seed=1
     )
     ours = p_of_each(matrix, predictors)["x0"]
-    assert theirs == pytest.approx(ours, abs=4 * (ours * (1 - ours) / 20_000) ** 0.5 + 1 / 20_000)
+    assert theirs == pytest.approx(
+        ours, abs=4 * (ours * (1 - ours) / 20_000) ** 0.5 + 1 / 20_000
+    )
 
 
 def test_p_does_not_depend_on_scale_or_on_the_order_of_models():
@@ -111,9 +125,13 @@ def test_p_does_not_depend_on_scale_or_on_the_order_of_models():
 def test_ten_models_are_enumerated_and_the_smallest_p_is_one_of_all():
     matrix, rank = (
         factors.printed_matrix(),
-        factors.theoretical(registry.reward_model_rows(factors.printed_matrix().index))["rank"],
+        factors.theoretical(registry.reward_model_rows(factors.printed_matrix().index))[
+            "rank"
+        ],
     )
-    nearly = 0.9 * rank + 0.1 * matrix  # so near that no other order of ten models is as near
+    nearly = (
+        0.9 * rank + 0.1 * matrix
+    )  # so near that no other order of ten models is as near
     assert relabelling.p_of(nearly, {"rank": rank}, "rank") == 1 / 3_628_800
     base = factors.theoretical(registry.reward_model_rows(matrix.index))["base"]
     exactly = relabelling.p_of(base, {"base": base}, "base")
@@ -128,7 +146,9 @@ def test_the_size_of_mantels_test_is_the_share_of_shuffles_that_it_calls_signifi
         relabelling.p_of(matrix, {"x": reorder(x, list(o))}, "x")
         for o in itertools.permutations(range(5))
     ]
-    assert relabelling.size_of_mantel(matrix, x) == pytest.approx(np.mean(np.array(p) < 0.05))
+    assert relabelling.size_of_mantel(matrix, x) == pytest.approx(
+        np.mean(np.array(p) < 0.05)
+    )
 
 
 def test_the_interval_ends_where_p_of_the_matrix_without_the_effect_falls_below_the_level():

@@ -14,7 +14,9 @@ from lib.stats import resampling
 def test_each_resample_draws_n_of_n_with_replacement():
     drawn = resampling.bootstrap(lambda numbers: numbers, 5, 2000)
     assert drawn.shape == (2000, 5) and set(np.unique(drawn)) == set(range(5))
-    assert (drawn == resampling.bootstrap(lambda numbers: numbers, 5, 2000)).all()  # from the seed
+    assert (
+        drawn == resampling.bootstrap(lambda numbers: numbers, 5, 2000)
+    ).all()  # from the seed
     assert (np.array([len(set(row)) for row in drawn]) < 5).mean() == pytest.approx(
         1 - 120 / 5**5, abs=0.02
     )
@@ -30,7 +32,10 @@ def test_the_interval_holds_the_central_95_percent_and_leaves_out_what_has_no_va
 def test_the_first_order_is_the_observed_one_and_all_orders_are_as_likely():
     orders = resampling.orders(3, 6000)
     assert orders.shape == (6001, 3) and orders[0].tolist() == [0, 1, 2]
-    counts = [(orders[1:] == order).all(axis=1).sum() for order in itertools.permutations(range(3))]
+    counts = [
+        (orders[1:] == order).all(axis=1).sum()
+        for order in itertools.permutations(range(3))
+    ]
     assert stats.chisquare(counts).pvalue > 0.001
 
 
@@ -38,7 +43,11 @@ def test_the_first_order_is_the_observed_one_and_all_orders_are_as_likely():
     "interval, limit, decided",
     [
         ((0.1, 2.0), 0, "for"),
-        ((0.0, 2.0), 0, "undecided"),  # an interval that begins at 0 does not lie above it
+        (
+            (0.0, 2.0),
+            0,
+            "undecided",
+        ),  # an interval that begins at 0 does not lie above it
         ((-2.0, -0.1), 0, "against"),
         ((-2.0, 0.0), 0, "undecided"),
         ((0.4, 0.6), 0.5, "undecided"),

@@ -4,7 +4,9 @@ from lib import ROOT
 from lib.tables.collection import ITEMS, OWN, PUBLISHED, VOCABULARY, WORDS, Collection
 
 
-def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(tmp_path, monkeypatch):
+def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(
+    tmp_path, monkeypatch
+):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "reward_models.csv").write_text(
         "nickname,group\nR-A,paper\nR-B,paper\nA-Gem-96,embedded\n"
@@ -20,15 +22,17 @@ def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(tmp_pat
         collection.scores.mkdir(parents=True)
         for nickname in models:
             (collection.scores / f"{nickname}.parquet").touch()
-        assert collection.models == tuple(sorted(models)) and collection.holds_papers_models == (
-            name == "ten"
-        )
+        assert collection.models == tuple(
+            sorted(models)
+        ) and collection.holds_papers_models == (name == "ten")
 
 
 def test_figures_of_published_collections_lie_in_one_folder():
     assert WORDS.figures == ROOT / "figures" / "published" / "words"
     assert PUBLISHED.figures == ROOT / "figures" / "published"
-    assert Collection("mine-published-x").figures == ROOT / "figures" / "mine-published-x"
+    assert (
+        Collection("mine-published-x").figures == ROOT / "figures" / "mine-published-x"
+    )
 
 
 def test_kinds():

@@ -30,7 +30,9 @@ def cached(mirror: Mirror) -> Path:
 def test_a_blob_id_is_the_sha1_of_a_header_and_the_content():
     # git's well-known empty file
     assert downloads.git_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-    assert downloads.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    assert (
+        downloads.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    )
 
 
 def test_the_mirror_is_read_first(mirror):
@@ -76,11 +78,15 @@ def server(mirror, monkeypatch):
     mirror.pin(REPOSITORY, PATH, CONTENT)
     handler = type("Handler", (Server,), {"asked": [], "breaks": []})
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(
+        target=running.serve_forever, kwargs={"poll_interval": 0.01}
+    )
     thread.start()
     base = f"http://127.0.0.1:{running.server_port}"
     remote = downloads.address
-    monkeypatch.setattr(downloads, "address", lambda pin: f"{base}{urlsplit(remote(pin)).path}")
+    monkeypatch.setattr(
+        downloads, "address", lambda pin: f"{base}{urlsplit(remote(pin)).path}"
+    )
     yield handler
     running.shutdown()
     thread.join()
@@ -91,17 +97,23 @@ def files_beside(path: Path) -> set[str]:
     return {file.name for file in path.parent.iterdir() if file.suffix != ".lock"}
 
 
-def test_what_neither_holds_is_downloaded_once_into_the_cache(mirror, server, monkeypatch):
+def test_what_neither_holds_is_downloaded_once_into_the_cache(
+    mirror, server, monkeypatch
+):
     monkeypatch.setenv(downloads.MIRROR, str(mirror.folder))
     assert downloads.fetch(REPOSITORY, PATH) == cached(mirror)
     assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
-    assert server.asked == [f"/owner/name/{COMMIT}/data/a%20file%2C%20with%20a%20comma.csv"]
+    assert server.asked == [
+        f"/owner/name/{COMMIT}/data/a%20file%2C%20with%20a%20comma.csv"
+    ]
     assert files_beside(cached(mirror)) == {cached(mirror).name}
 
 
 def test_half_of_a_file_is_not_kept(mirror, server):
     server.breaks[:] = [5]
-    with pytest.raises(downloads.Unreachable, match="comma.csv of owner/name cannot be had"):
+    with pytest.raises(
+        downloads.Unreachable, match="comma.csv of owner/name cannot be had"
+    ):
         downloads.fetch(REPOSITORY, PATH)
     assert files_beside(cached(mirror)) == set()
     assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
@@ -110,7 +122,8 @@ def test_half_of_a_file_is_not_kept(mirror, server):
 def test_another_file_than_the_pinned_one_is_not_kept(mirror, server):
     server.content = b"another"
     with pytest.raises(
-        InputError, match="sent another file than the pinned one; run the same command again"
+        InputError,
+        match="sent another file than the pinned one; run the same command again",
     ):
         downloads.fetch(REPOSITORY, PATH)
     assert files_beside(cached(mirror)) == set()
@@ -118,9 +131,13 @@ def test_another_file_than_the_pinned_one_is_not_kept(mirror, server):
     assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
 
 
-def test_a_file_that_the_server_lacks_is_told_from_a_server_that_does_not_answer(mirror, server):
+def test_a_file_that_the_server_lacks_is_told_from_a_server_that_does_not_answer(
+    mirror, server
+):
     server.do_GET = lambda self: self.send_error(404)
-    with pytest.raises(downloads.Unreachable, match=r"cannot be had \(HTTPError\)") as caught:
+    with pytest.raises(
+        downloads.Unreachable, match=r"cannot be had \(HTTPError\)"
+    ) as caught:
         downloads.fetch(REPOSITORY, PATH)
     assert caught.value.answered
 
@@ -129,24 +146,30 @@ def test_a_corrupt_file_is_named_and_not_replaced(mirror):
     file = mirror.put(REPOSITORY, PATH, CONTENT)
     file.write_bytes(CONTENT.replace(b"\n", b"\r\n"))
     with pytest.raises(
-        InputError, match="with a comma.csv is corrupt: .*; copy it again, or unset DATA_MIRROR"
+        InputError,
+        match="with a comma.csv is corrupt: .*; copy it again, or unset DATA_MIRROR",
     ):
         downloads.fetch(REPOSITORY, PATH)
     assert file.read_bytes() != CONTENT
     file.unlink()
     cached(mirror).parent.mkdir(parents=True)
     cached(mirror).write_bytes(CONTENT[:-1])
-    with pytest.raises(InputError, match="with a comma.csv is corrupt: .*; delete it and run"):
+    with pytest.raises(
+        InputError, match="with a comma.csv is corrupt: .*; delete it and run"
+    ):
         downloads.fetch(REPOSITORY, PATH)
 
 
 def test_what_cannot_be_had_is_one_line_that_says_how_to_get_it(mirror, monkeypatch):
     mirror.pin(REPOSITORY, PATH, CONTENT)
     with pytest.raises(
-        downloads.Unreachable, match=f"download https://.* to data/cache/downloads/{REPOSITORY}/"
+        downloads.Unreachable,
+        match=f"download https://.* to data/cache/downloads/{REPOSITORY}/",
     ):
         downloads.fetch(REPOSITORY, PATH)
-    with pytest.raises(InputError, match="other.csv of owner/name is not pinned; add its commit"):
+    with pytest.raises(
+        InputError, match="other.csv of owner/name is not pinned; add its commit"
+    ):
         downloads.fetch(REPOSITORY, "other.csv")
     monkeypatch.setenv(downloads.MIRROR, "nowhere")
     with pytest.raises(InputError, match="DATA_MIRROR=nowhere is no folder"):
@@ -155,7 +178,13 @@ def test_what_cannot_be_had_is_one_line_that_says_how_to_get_it(mirror, monkeypa
 
 def test_every_file_is_pinned_by_commit_and_blob_id():
     files = downloads.registry()
-    assert list(files.columns) == ["repository", "commit", "path", "git_blob_id", "bytes"]
+    assert list(files.columns) == [
+        "repository",
+        "commit",
+        "path",
+        "git_blob_id",
+        "bytes",
+    ]
     for column in ("commit", "git_blob_id"):
         assert files[column].str.fullmatch("[0-9a-f]{40}").all()
     assert not files.duplicated(["repository", "path"]).any()

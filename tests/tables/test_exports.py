@@ -18,7 +18,8 @@ def rows_of(path) -> list[list[str]]:
 
 def test_a_lone_carriage_return_is_quoted(tmp_path):
     frame = pd.DataFrame(
-        {"text": ["a\rb", "\r", "c\r\n", "d"], "n\r": 1}, index=pd.Index(list("wx\ry"), name="i")
+        {"text": ["a\rb", "\r", "c\r\n", "d"], "n\r": 1},
+        index=pd.Index(list("wx\ry"), name="i"),
     )
     path = write_csv(frame, tmp_path / "returns.csv")
     rows = rows_of(path)
@@ -43,7 +44,9 @@ CALLS = [
 
 
 def test_no_cell_is_a_formula_that_calls_anything(tmp_path):
-    frame = pd.DataFrame({"text": CALLS, "-f(x)": -1.5}, index=pd.Index(CALLS, name="=f(i)"))
+    frame = pd.DataFrame(
+        {"text": CALLS, "-f(x)": -1.5}, index=pd.Index(CALLS, name="=f(i)")
+    )
     rows = rows_of(write_csv(frame, tmp_path / "calls.csv"))
     assert rows == [
         ["'=f(i)", "text", "'-f(x)"],
@@ -54,7 +57,9 @@ def test_no_cell_is_a_formula_that_calls_anything(tmp_path):
 def test_what_a_spreadsheet_computes_and_names_like_formulas_are_quoted(tmp_path):
     computed = ["=1+1", "=A1", '="a"&"b"', "-1+1", "+B2", " =2", "@C3"]
     plain = ["=None", "+1", "-0.5", "=>", "- b"]
-    path = write_csv(pd.DataFrame({"=head": [*computed, *plain]}), tmp_path / "computed.csv")
+    path = write_csv(
+        pd.DataFrame({"=head": [*computed, *plain]}), tmp_path / "computed.csv"
+    )
     assert rows_of(path) == [
         ["'=head"],
         *([f"'{text}"] for text in computed),
@@ -84,7 +89,9 @@ def test_no_part_of_a_cell_is_a_formula_that_calls_anything_wherever_a_spreadshe
     assert [cell for cell in cells if re.match(r"[\s\"]*[=+\-@]", cell)] == []
     # whatever quotes mean to it
     plain = [cell for line in path.read_text().splitlines() for cell in line.split(cut)]
-    assert [cell for cell in plain if cut != "," and re.match(r"[\s\"]*[=+\-@]", cell)] == []
+    assert [
+        cell for cell in plain if cut != "," and re.match(r"[\s\"]*[=+\-@]", cell)
+    ] == []
 
 
 def test_a_text_that_calls_nothing_stays(tmp_path):
@@ -103,4 +110,6 @@ def test_a_text_that_calls_nothing_stays(tmp_path):
         "(a; b)",
     ]
     path = write_csv(pd.DataFrame({"text": harmless}), tmp_path / "harmless.csv")
-    assert pd.read_csv(path, dtype=str, keep_default_na=False)["text"].tolist() == harmless
+    assert (
+        pd.read_csv(path, dtype=str, keep_default_na=False)["text"].tolist() == harmless
+    )

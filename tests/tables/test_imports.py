@@ -19,7 +19,10 @@ REFUSED = {
     "unquoted commas": (b"word,list\nlove,a\nlove, hate,a\n", "line 3: 3 fields"),
     "an unnamed first column": (b"word,list\n0,love,a\n", "line 2: 3 fields"),
     "a short row": (b"word,list,note\n\nlove,a\n", "line 3: 2 fields instead of 3"),
-    "two columns of one name": (b"word,list,list\nlove,a,b\n", "two columns have one name"),
+    "two columns of one name": (
+        b"word,list,list\nlove,a,b\n",
+        "two columns have one name",
+    ),
     "two columns but for capitals": (
         b"word,list,List\nlove,a,b\n",
         "has no columns word,list, once each",
@@ -34,7 +37,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", READ)
 def test_what_is_clear_is_read(tmp_path, name):
     (tmp_path / "own.csv").write_bytes(READ[name])
-    assert read_columns(tmp_path / "own.csv", "word", "list").to_numpy().tolist() == [["love", "a"]]
+    assert read_columns(tmp_path / "own.csv", "word", "list").to_numpy().tolist() == [
+        ["love", "a"]
+    ]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -86,7 +86,9 @@ def test_the_stand_in_for_bing_says_that_it_is_one():
     assert "stand-in for Bing" in stand_in.name
     signs = words(stand_in)
     assert signs["love"] == 1 and set(signs.values()) == {-1, 1}
-    assert ":)" not in signs and "xd" in signs  # emoticons are no words, though some look like them
+    assert (
+        ":)" not in signs and "xd" in signs
+    )  # emoticons are no words, though some look like them
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,10 @@ def test_notebooks_replace_no_lexicon_that_a_parameter_names(
     with pytest.raises(downloads.Unreachable, match="not here"):
         exec("\n".join(lines), names | {parameter: name})
     exec("\n".join(lines), names | {parameter: ""})
-    assert f"not to be had, so {load(instead).name} instead: not here" in capsys.readouterr().out
+    assert (
+        f"not to be had, so {load(instead).name} instead: not here"
+        in capsys.readouterr().out
+    )
 
 
 def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):
@@ -167,7 +172,9 @@ def lexicon(quantity="sentiment", name="L", published=None, **values) -> Lexicon
     table = lexicons.pd.DataFrame(
         {"word": list(values), quantity: np.array(list(values.values()), dtype=float)}
     )
-    return Lexicon(name, quantity, table, table if published is None else table.iloc[published])
+    return Lexicon(
+        name, quantity, table, table if published is None else table.iloc[published]
+    )
 
 
 TEXTS = [" love", "love", "Love", " LOVE", "hate\n", "Bad", "null", "", " "]

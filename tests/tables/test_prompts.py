@@ -45,7 +45,10 @@ def file(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("prompts") / "own.csv"
 
 
-@given(prompts=st.dictionaries(NAMES, TEXTS, min_size=1), end=st.sampled_from(["\n", "\r\n"]))
+@given(
+    prompts=st.dictionaries(NAMES, TEXTS, min_size=1),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
 def test_a_prompt_table_is_read_as_it_was_written(file, prompts, end):
     with file.open("w", encoding="utf-8", newline="") as out:
         csv.writer(out, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
@@ -60,10 +63,13 @@ def test_any_file_is_a_prompt_table_or_refused_in_one_line(file, content):
     try:
         table = read_prompts(str(file))
     except InputError as error:
-        assert "own.csv" in str(error) and "\n" not in str(error).replace(repr(content), "")
+        assert "own.csv" in str(error) and "\n" not in str(error).replace(
+            repr(content), ""
+        )
     else:
         assert table and all(
-            io.checked(name, "a prompt") and text.strip() for name, text in table.items()
+            io.checked(name, "a prompt") and text.strip()
+            for name, text in table.items()
         )
 
 

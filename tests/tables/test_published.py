@@ -42,7 +42,9 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
     texts = grid.set_index("prompt")["text"]
     assert texts.is_unique and texts.index.is_unique
     ours = prompts.read_prompts(None)
-    assert {name: texts[name] for name in ours} == ours  # greatest, best, worst: word for word
+    assert {
+        name: texts[name] for name in ours
+    } == ours  # greatest, best, worst: word for word
     assert (
         texts["good_world_please"]
         == "What is the most good thing in the world? Please answer in one word only."
@@ -57,12 +59,21 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
     put_words(mirror, moral=("love", "null", "hate"), nouns=("NA", "love"))
     paths = score_files.import_words({})
     table = scores.read(paths["S-Gem-27B-v0.2"])  # the second model: k = 1
-    assert table["text"].tolist() == table["token"].tolist() == ["love", "null", "hate", "NA"]
+    assert (
+        table["text"].tolist()
+        == table["token"].tolist()
+        == ["love", "null", "hate", "NA"]
+    )
     assert table["token_id"].tolist() == table["input_group"].tolist() == [0, 1, 2, 3]
     assert [list(ids) for ids in table["reply_ids"]] == [[], [], [], []]
     # word i, prompt j: 10 k + i + j / 100. greatest_ever_one is the 10th column, worst_ever_one the
     # 28th.
-    assert table["greatest"].tolist() == [F32(10.09), F32(11.09), F32(12.09), F32(10.59)]
+    assert table["greatest"].tolist() == [
+        F32(10.09),
+        F32(11.09),
+        F32(12.09),
+        F32(10.59),
+    ]
     assert table["worst"].tolist() == [F32(10.27), F32(11.27), F32(12.27), F32(10.77)]
     assert len(scores.prompt_names(table)) == 54
     metadata = table.attrs["metadata"]
@@ -77,9 +88,12 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
 def test_models_are_told_apart_by_their_whole_name(mirror):
     put_words(mirror)
     first = {
-        name: scores.read(path)["best"][0] for name, path in score_files.import_words({}).items()
+        name: scores.read(path)["best"][0]
+        for name, path in score_files.import_words({}).items()
     }
-    assert [first[name] for name in score_files.papers_models()] == [F32(10 * k) for k in range(10)]
+    assert [first[name] for name in score_files.papers_models()] == [
+        F32(10 * k) for k in range(10)
+    ]
 
 
 def test_a_file_changed_after_it_was_pinned_is_named(mirror):
@@ -116,7 +130,8 @@ def test_items_are_one_table_per_model_with_three_prompts(mirror):
     assert table["GW"].tolist() == [F32(20.02), F32(21.02), F32(22.02)]
     assert scores.prompt_names(table) == ["GE", "HP", "GW"]
     assert (
-        table.attrs["metadata"]["prompts"]["GW"] == "What, in one word, is the greatest thing ever?"
+        table.attrs["metadata"]["prompts"]["GW"]
+        == "What, in one word, is the greatest thing ever?"
     )
     ratings = score_files.human_ratings()
     assert ratings.values.tolist() == [
@@ -128,13 +143,19 @@ def test_items_are_one_table_per_model_with_three_prompts(mirror):
 
 def test_items_are_matched_by_name(mirror):
     put_items(mirror, ["Water", "Rain"])
-    mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Rain", "Water"]))
+    mirror.put(
+        score_files.PAPER, score_files.item_file("HP"), items_csv(["Rain", "Water"])
+    )
     table = scores.read(score_files.import_items()["R-Gem-2B"])
-    assert table.set_index("text").loc["Water", ["GE", "HP", "GW"]].diff()[1:].tolist() == [
+    assert table.set_index("text").loc["Water", ["GE", "HP", "GW"]].diff()[
+        1:
+    ].tolist() == [
         1.0,
         19.0,
     ]
-    mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"]))
+    mirror.put(
+        score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"])
+    )
     with pytest.raises(InputError, match="reward of token .*'Snow'.* for GE is nan"):
         score_files.import_items()
 
@@ -146,9 +167,20 @@ def vocabulary_csv(rows=VOCABULARY, columns=score_files.VOCABULARY_COLUMNS) -> b
 def test_no_token_is_parsed_away(tmp_path):
     table = score_files.read_vocabulary(write(tmp_path, vocabulary_csv()))
     assert table["text"].tolist() == [row[2] for row in VOCABULARY]
-    assert {"null", "None", "NA", "nan", "NaN", "NULL", "", "\r", "\r\n", "\0", '"', ","} <= set(
-        table["text"]
-    )
+    assert {
+        "null",
+        "None",
+        "NA",
+        "nan",
+        "NaN",
+        "NULL",
+        "",
+        "\r",
+        "\r\n",
+        "\0",
+        '"',
+        ",",
+    } <= set(table["text"])
     assert table["token"].tolist() == [row[1] for row in VOCABULARY]
     assert table["worst"].tolist() == [F32(i / 3) for i in range(len(VOCABULARY))]
 
@@ -161,10 +193,15 @@ def test_a_carriage_return_without_quotes_is_a_token_too(tmp_path):
         "\ue000",
     ]
     crlf = head + b'\r\n0,a,x,1,2,3\r\n1,b,"\n",4,5,6\r\n'
-    assert score_files.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == ["x", "\n"]
+    assert score_files.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == [
+        "x",
+        "\n",
+    ]
 
 
-def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(mirror):
+def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(
+    mirror,
+):
     rows = [
         [1, "Ġlove", " love", 1, 2, 3],
         [0, "love", "love", 1, 2, 3],
@@ -173,7 +210,11 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
     for hub_id in score_files.papers_models().values():
         # the authors' spelling differs
         name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")
-        mirror.put(score_files.PAPER, f"data/reward_model_scores/{name}.csv", vocabulary_csv(rows))
+        mirror.put(
+            score_files.PAPER,
+            f"data/reward_model_scores/{name}.csv",
+            vocabulary_csv(rows),
+        )
     paths = score_files.import_vocabulary({})
     assert len(paths) == 10
     table = scores.read(paths["R-Gem-2B"])
@@ -182,7 +223,8 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
     # as decoded: trimming is for the reader to choose
     assert table["text"].tolist() == [" love", "love", "love\n"]
     assert (
-        table.attrs["metadata"]["prompts"]["worst"] == "What, in one word, is the worst thing ever?"
+        table.attrs["metadata"]["prompts"]["worst"]
+        == "What, in one word, is the worst thing ever?"
     )
 
 
@@ -192,9 +234,7 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     order of names.
     """
     notebooks = mirror.project / "notebooks"
-    words = (
-        'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
-    )
+    words = 'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
     # names no collections, so it is about whole vocabularies
     write_notebook(notebooks / "02_ends.ipynb", "1 / 0")
     write_notebook(
@@ -204,11 +244,15 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     )
     items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
     write_notebook(
-        notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human", "mean"), parameters=items
+        notebooks / "06_items.ipynb",
+        KEEP.format("06", "S4.tau.human", "mean"),
+        parameters=items,
     )
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
     reads = {"needs": ["03", "06"], "reads": ["claims"]}
-    write_notebook(notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard, **reads)
+    write_notebook(
+        notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard, **reads
+    )
     shutil.copytree(ROOT / "data" / "paper", mirror.project / "data" / "paper")
     shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
     place_project_in(mirror.project)
@@ -224,7 +268,12 @@ row = dict(claim="{1}", quantity="{2}", prompt="greatest", corrected=0.5)
 claims.state(Collection(collection), "{0}", [row])
 figures.save(plt.figure(), Collection(collection), "{0}_figure")
 """
-OF_TOPS = {"claim": "S4.tops", "quantity": "n_unconditional_love", "prompt": "GE", "corrected": 5}
+OF_TOPS = {
+    "claim": "S4.tops",
+    "quantity": "n_unconditional_love",
+    "prompt": "GE",
+    "corrected": 5,
+}
 GATHER = """
 from lib.claims import claims; from lib.show import figures
 from lib.tables.collection import Collection
@@ -260,12 +309,18 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
         for path in figures_made.rglob("*")
         if path.suffix != ".html"
     }
-    assert made - {"words", "items"} == {"words/03_figure.png", "items/06_figure.png", "claims.csv"}
+    assert made - {"words", "items"} == {
+        "words/03_figure.png",
+        "items/06_figure.png",
+        "claims.csv",
+    }
     notebook = nbformat.read(WORDS.runs / "03_words.ipynb", 4)
     assert notebook.cells[2].outputs[0]["text"] == "{'collection': 'published-words'}"
     told = capsys.readouterr().out
     [missing] = [
-        line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")
+        line
+        for line in told.splitlines()
+        if line.startswith("not to be had: published-vocabulary")
     ]
     assert "not to be had: the published values of cards: " in told
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
@@ -283,26 +338,36 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     capsys.readouterr()
     assert reproduce_published(notebooks) == 2
     assert project() == ["03_words"] and card.read_bytes() == before
-    assert "skipped: 11_scorecard: 03_words of published-words failed\n" in capsys.readouterr().out
+    assert (
+        "skipped: 11_scorecard: 03_words of published-words failed\n"
+        in capsys.readouterr().out
+    )
     (notebooks / "03_words.ipynb").write_bytes(stated)
     assert reproduce_published(notebooks) == 0 and card.read_bytes() == before
-    shutil.rmtree(WORDS.claims)  # as in another copy of the project, where the words cannot be had
+    shutil.rmtree(
+        WORDS.claims
+    )  # as in another copy of the project, where the words cannot be had
     for path in (path for paths in files.values() for path in paths):
         path.unlink()
     assert reproduce_published(notebooks) == 1 and card.read_bytes() == before
     assert (
-        "skipped: 11_scorecard: the import of published-words failed\n" in capsys.readouterr().out
+        "skipped: 11_scorecard: the import of published-words failed\n"
+        in capsys.readouterr().out
     )
 
 
-def test_models_without_one_of_their_files_are_missing_and_the_others_are_written(mirror):
+def test_models_without_one_of_their_files_are_missing_and_the_others_are_written(
+    mirror,
+):
     put_words(mirror)["R-Gem-2B"][1].unlink()
     missing = {}
     assert len(score_files.import_words(missing)) == 9 and list(missing) == ["R-Gem-2B"]
 
 
 @pytest.mark.parametrize("error, asked", [("ConnectionError", 1), ("HTTPError", 10)])
-def test_a_network_that_does_not_answer_is_waited_for_once(mirror, monkeypatch, error, asked):
+def test_a_network_that_does_not_answer_is_waited_for_once(
+    mirror, monkeypatch, error, asked
+):
     """A file that is gone says nothing about the others; a network that is gone does."""
     addresses, missing = [], {}
 
@@ -328,10 +393,14 @@ def published_file(importer):
 def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     tables = {
-        name: scores.read(path) for name, path in published_file(score_files.import_items).items()
+        name: scores.read(path)
+        for name, path in published_file(score_files.import_items).items()
     }
     assert {len(table) for table in tables.values()} == {7530}
-    water = {name: table.set_index("text").loc["Water", "GW"] for name, table in tables.items()}
+    water = {
+        name: table.set_index("text").loc["Water", "GW"]
+        for name, table in tables.items()
+    }
     assert water["S-Gem-27B"] == F32(-23.625)
     assert water["R-Gem-2B"] == pytest.approx(-2.732945, abs=1e-6)
     ratings = score_files.human_ratings()
@@ -340,7 +409,9 @@ def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
 
 
 def test_the_grid_is_that_of_the_published_prompts():
-    path = published_file(lambda: downloads.fetch(score_files.FOLLOW_UP, "config/prompts.yaml"))
+    path = published_file(
+        lambda: downloads.fetch(score_files.FOLLOW_UP, "config/prompts.yaml")
+    )
     theirs = yaml.safe_load(path.read_text())
     grid = prompts.grid()
     assert dict(zip(grid["published"], grid["text"], strict=True)) == theirs

@@ -55,11 +55,15 @@ def refused(match: str):
 
 def only(path, *names):
     """Whether the folder of `path` holds exactly these files (locks aside)."""
-    return sorted(p.name for p in path.parent.iterdir() if p.suffix != ".lock") == sorted(names)
+    return sorted(
+        p.name for p in path.parent.iterdir() if p.suffix != ".lock"
+    ) == sorted(names)
 
 
 def test_what_is_written_is_read(score_table, path, root):
-    table = score_table(greatest=np.linspace(-1, 1, len(AWKWARD)), worst=np.zeros(len(AWKWARD)))
+    table = score_table(
+        greatest=np.linspace(-1, 1, len(AWKWARD)), worst=np.zeros(len(AWKWARD))
+    )
     scores.write(table, path, {"model": "m", "prompts": {"greatest": "?"}})
     again = scores.read(path)
     assert path == root / "data" / "scores" / "words" / "model.parquet"
@@ -77,7 +81,9 @@ def test_what_is_written_is_read(score_table, path, root):
     assert {ids.dtype for ids in again["reply_ids"]} == {np.dtype("int32")}
     assert [ids.tolist() for ids in again["reply_ids"]][:2] == [[0, 1], [1, 2]]
     assert again.attrs["metadata"] == {"model": "m", "prompts": {"greatest": "?"}}
-    pd.testing.assert_frame_equal(again.drop(columns="reply_ids"), table.drop(columns="reply_ids"))
+    pd.testing.assert_frame_equal(
+        again.drop(columns="reply_ids"), table.drop(columns="reply_ids")
+    )
 
 
 def test_one_content_is_one_sequence_of_bytes(score_table, path):
@@ -89,9 +95,13 @@ def test_one_content_is_one_sequence_of_bytes(score_table, path):
 
 def test_a_collection_is_every_table_in_its_folder(score_table):
     for name in ("b", "a"):
-        scores.write(score_table(), scores.path_of(Collection("words"), name), {"model": name})
+        scores.write(
+            score_table(), scores.path_of(Collection("words"), name), {"model": name}
+        )
     tables = scores.read_all(Collection("words"))
-    assert [(name, table.attrs["metadata"]["model"]) for name, table in tables.items()] == [
+    assert [
+        (name, table.attrs["metadata"]["model"]) for name, table in tables.items()
+    ] == [
         ("a", "a"),
         ("b", "b"),
     ]
@@ -108,7 +118,9 @@ def test_a_collection_is_every_table_in_its_folder(score_table):
         ({"reply_mode": "ids"}, "reply_mode ('text', 'ids')"),
     ],
 )
-def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_table, other, what):
+def test_tables_that_were_not_asked_the_same_way_are_not_read_together(
+    score_table, other, what
+):
     study, asked = (
         Collection("words"),
         {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"},
@@ -117,7 +129,9 @@ def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_tab
         scores.write(score_table(), scores.path_of(study, name), metadata)
     with pytest.raises(InputError) as caught:
         scores.read_all(study)
-    assert str(caught.value).startswith(f"b and c differ in {what}; delete one of them in ")
+    assert str(caught.value).startswith(
+        f"b and c differ in {what}; delete one of them in "
+    )
 
 
 def test_a_copy_of_a_table_is_no_second_model(score_table):
@@ -140,7 +154,9 @@ def test_weights_under_two_names_and_a_renamed_table_are_refused(score_table):
     assert list(scores.read_all(study)) == ["a", "b"]
     about = {"model": "c", "revision": "sha256:1", "head": "label a"}
     scores.write(score_table(), scores.path_of(study, "c"), about)
-    with refused("a and c in .*words are the same model .sha256:1., counted twice; delete one"):
+    with refused(
+        "a and c in .*words are the same model .sha256:1., counted twice; delete one"
+    ):
         scores.read_all(study)
     scores.path_of(study, "a").unlink()
     scores.path_of(study, "c").rename(scores.path_of(study, "d"))
@@ -155,7 +171,9 @@ def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
         "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> "
         "COLLECTION=words"
     ):
-        scores.read(path)  # a nickname that the registry does not know cannot be asked for
+        scores.read(
+            path
+        )  # a nickname that the registry does not know cannot be asked for
 
 
 def test_corrupt_and_foreign_tables_are_refused_by_name(score_table, path):
@@ -178,7 +196,11 @@ def as_read(path) -> tuple:
     except InputError as error:
         assert "\n" not in str(error) and "model.parquet" in str(error)
         return ()
-    return table.to_json(double_precision=15), list(table.dtypes), table.attrs["metadata"]
+    return (
+        table.to_json(double_precision=15),
+        list(table.dtypes),
+        table.attrs["metadata"],
+    )
 
 
 def test_a_flipped_bit_of_the_values_is_refused_or_changes_nothing(score_table, path):
@@ -201,8 +223,12 @@ def test_a_flipped_bit_of_the_values_is_refused_or_changes_nothing(score_table, 
     flip()
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, monkeypatch):
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="needs a device that is always full"
+)
+def test_a_full_disk_leaves_the_old_table_and_nothing_else(
+    score_table, path, monkeypatch
+):
     scores.write(score_table(greatest=range(15)), path, {})
     old = path.read_bytes()
     write = pq.write_table
@@ -213,7 +239,9 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
         write(arrow, part, **options)
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
-    monkeypatch.setattr(io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6))
+    monkeypatch.setattr(
+        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6)
+    )
     with refused(
         r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and "
         r"[\d.]+ MB are"
@@ -230,11 +258,16 @@ def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp
     os.utime(left, (0, 0))
     with replacing(tmp_path / "table[1]") as part:
         part.write_text("whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".table[1].2.part", "table[1]"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".table[1].2.part",
+        "table[1]",
+    ]
 
 
 def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
-    with refused("words cannot be written .Permission denied.; make it a writable folder"):
+    with refused(
+        "words cannot be written .Permission denied.; make it a writable folder"
+    ):
         scores.write(score_table(), path, {})
     with refused("words cannot be written"), lock(path):
         pass
@@ -256,7 +289,9 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     try:
         assert holder.stdout.readline() == "held\n"
         with (
-            refused(f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"),
+            refused(
+                f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"
+            ),
             lock(path),
         ):
             pass
@@ -272,14 +307,20 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
 
 
 def test_one_row_per_input_with_the_lowest_id(score_table):
-    table = score_table(["a", " a", "b", "a "], groups=[4, 4, 1, 4], greatest=[1, 1, 2, 1])
+    table = score_table(
+        ["a", " a", "b", "a "], groups=[4, 4, 1, 4], greatest=[1, 1, 2, 1]
+    )
     for shuffled in (table, table.iloc[[3, 2, 1, 0]]):
         assert scores.unique_inputs(shuffled)["token_id"].tolist() == [0, 2]
 
 
 def test_shared_texts_are_joined_on_text_not_on_position(score_table):
-    a = score_table(["nan", "love", "null", "NA", "", "only a"], greatest=[0, 1, 2, 3, 4, 5])
-    b = score_table(["only b", "", "NA", "null", "love", "nan"], greatest=[50, 40, 30, 20, 10, 0])
+    a = score_table(
+        ["nan", "love", "null", "NA", "", "only a"], greatest=[0, 1, 2, 3, 4, 5]
+    )
+    b = score_table(
+        ["only b", "", "NA", "null", "love", "nan"], greatest=[50, 40, 30, 20, 10, 0]
+    )
     shared = scores.shared_vocabulary({"a": a, "b": b}, "greatest", trim=False)
     assert shared.index.tolist() == ["nan", "love", "null", "NA", ""]
     assert shared.index.name == "text"
@@ -289,10 +330,16 @@ def test_shared_texts_are_joined_on_text_not_on_position(score_table):
 
 
 def test_trimmed_texts_are_one_observation(score_table):
-    a = score_table([" love", "love", "x", "\x1c"], groups=[0, 0, 1, 2], greatest=[1, 1, 2, 3])
+    a = score_table(
+        [" love", "love", "x", "\x1c"], groups=[0, 0, 1, 2], greatest=[1, 1, 2, 3]
+    )
     b = score_table(["love", "x", ""], greatest=[5, 6, 7])
     shared = scores.shared_vocabulary({"a": a, "b": b}, "greatest")
-    assert shared.reset_index().to_numpy().tolist() == [["love", 1, 5], ["x", 2, 6], ["", 3, 7]]
+    assert shared.reset_index().to_numpy().tolist() == [
+        ["love", 1, 5],
+        ["x", 2, 6],
+        ["", 3, 7],
+    ]
     exact = scores.shared_vocabulary({"a": a, "b": b}, "greatest", trim=False)
     assert exact.index.tolist() == ["love", "x"]
 
@@ -324,7 +371,9 @@ def test_what_was_fed_counts_each_kind(score_table):
         groups=[0, 0, 1, 2, 3],
         greatest=[1, 1, 2, 3, 4],
     )
-    table["reply_ids"] = [np.array(ids, dtype=np.int32) for ids in ([0], [0], [0, 9], [], [4])]
+    table["reply_ids"] = [
+        np.array(ids, dtype=np.int32) for ids in ([0], [0], [0, 9], [], [4])
+    ]
     counts = scores.what_was_fed(table)
     assert scores.read_as(table).tolist() == [
         "itself",

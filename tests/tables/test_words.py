@@ -31,7 +31,13 @@ def test_what_looks_like_code(text, code):
 @pytest.mark.parametrize(
     ("text", "word"),
     [("love", True), ("Émile", True), ("你好", True), ("don't", False)]
-    + [("self-made", False), (" love", False), ("r2", False), ("a_b", False), ("", False)],
+    + [
+        ("self-made", False),
+        (" love", False),
+        ("r2", False),
+        ("a_b", False),
+        ("", False),
+    ],
 )
 def test_what_counts_as_a_word(text, word):
     assert is_word(text) is word

@@ -139,5 +139,6 @@ def _rows(prompts: str | Sequence, replies: Sequence[str] | None) -> list[dict]:
             f"{len(asked)} prompts and {len(replies)} replies are no rows; give lists of one length"
         )
     return [
-        {"prompt": prompt, "reply": reply} for prompt, reply in zip(asked, replies, strict=True)
+        {"prompt": prompt, "reply": reply}
+        for prompt, reply in zip(asked, replies, strict=True)
     ]

@@ -11,7 +11,9 @@ import nbformat
 from ... import InputError
 from ...io import describe_shortage, replacing
 
-KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+KERNEL = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+}
 # a kernel's remarks on its own transport are not for the terminal
 QUIET = ["--IPKernelApp.log_level=50"]
 INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
@@ -24,7 +26,9 @@ EXERCISES = "exercises"
 
 def find_notebooks(folder: Path) -> list[Path]:
     """Return the numbered notebooks of a folder, in order of their numbers."""
-    notebooks = sorted(path for path in Path(folder).glob("*.ipynb") if re.match(NUMBER, path.name))
+    notebooks = sorted(
+        path for path in Path(folder).glob("*.ipynb") if re.match(NUMBER, path.name)
+    )
     if not notebooks:
         raise InputError(
             f"no numbered notebooks in {folder}; run this in a whole copy of the project"
@@ -52,13 +56,17 @@ def opening(notebook: Path) -> tuple[str, str]:
     """Return the title of a notebook and its question: the first one in bold in the first cell,
     or else the first.
     """
-    texts = [cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"]
+    texts = [
+        cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"
+    ]
     first_line, _, rest = (texts or [""])[0].partition("\n")
     prose = " ".join(rest.split())
     question = re.search(r"(?<=\*\*)[^*]*\?(?=\*\*)", prose) or re.search(
         r"[^.!?:]*\?", prose.replace("*", "")
     )
-    return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
+    return first_line.lstrip("# ").strip() or notebook.stem, question[
+        0
+    ].strip() if question else ""
 
 
 def pictures_of(cells: Iterable[nbformat.NotebookNode]) -> dict[str, str]:
@@ -159,7 +167,11 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             is_bar = output.get("name") == "stderr" and "\r" in output.text
             if is_bar or WIDGET_TYPE in output.get("data", {}):
                 continue
-            if output.output_type == "stream" and merged and merged[-1].get("name") == output.name:
+            if (
+                output.output_type == "stream"
+                and merged
+                and merged[-1].get("name") == output.name
+            ):
                 merged[-1].text += output.text
                 continue
             output.get("metadata", {}).pop("papermill", None)

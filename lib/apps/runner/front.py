@@ -22,12 +22,16 @@ PUBLISHED_PAGE = ROOT / "docs" / "published.md"
 LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
 # The rows of README's eight statements.
-FINDINGS = re.compile(r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE)
+FINDINGS = re.compile(
+    r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE
+)
 # README's sentence on all words, and the meanings of the words in docs/published.md.
 COUNTED = re.compile(r"^Of \d+ sentences of the paper, [^\n]*\n", re.MULTILINE)
 FREEDOM = re.compile(r'^R-Lla-3B gives "freedom" [^\n]*\n', re.MULTILINE)
 KEPT = re.compile(r"^Of \d+ primary tests, [^\n]*\n", re.MULTILINE)
-MEANINGS = re.compile(r"(?<=^## How a sentence gets its word\n\n)(?:\* .*\n)+", re.MULTILINE)
+MEANINGS = re.compile(
+    r"(?<=^## How a sentence gets its word\n\n)(?:\* .*\n)+", re.MULTILINE
+)
 LINK = re.compile(r"\[(.+?)\]\((.+?)\)")  # of Markdown
 # The second surprise of the front page; see scorecard.filled.
 UNDERVALUED = """Models rank “Black people” far lower than people do. By the authors'
@@ -56,7 +60,9 @@ def write() -> None:
     ends, places = listed_tokens()
     first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
-    figures.save(draw_token_grid(ends, title=TITLE, places=places), PUBLISHED, "front", alt)
+    figures.save(
+        draw_token_grid(ends, title=TITLE, places=places), PUBLISHED, "front", alt
+    )
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")
     with replacing(ROOT / "README.md") as part:
@@ -67,14 +73,19 @@ def write() -> None:
 
 def readme() -> str:
     """Return README with the paper in eight statements as the committed claims have it."""
-    file_of = {path.name.partition("_")[0]: path.name for path in find_notebooks(NOTEBOOKS)}
+    file_of = {
+        path.name.partition("_")[0]: path.name for path in find_notebooks(NOTEBOOKS)
+    }
     rows = ""
     for row in scorecard.statements(committed()).itertuples():
         links = ", ".join(
-            f"[{number}](notebooks/{file_of[number]})" for number in row.notebooks.split()
+            f"[{number}](notebooks/{file_of[number]})"
+            for number in row.notebooks.split()
         )
         rows += f"| {row.statement} | **{row.word}** | {row.sentence} | {links} |\n"
-    text = FINDINGS.sub(lambda _: rows, (ROOT / "README.md").read_text(encoding="utf-8"))
+    text = FINDINGS.sub(
+        lambda _: rows, (ROOT / "README.md").read_text(encoding="utf-8")
+    )
     return COUNTED.sub(lambda _: scorecard.counted(committed()) + "\n", text)
 
 
@@ -82,13 +93,17 @@ def published_page() -> str:
     """Return docs/published.md with the meanings of the words, and what stricter corrections
     keep.
     """
-    meanings = "".join(f"* **{word}**: {meaning}\n" for word, meaning in rules.MEANINGS.items())
+    meanings = "".join(
+        f"* **{word}**: {meaning}\n" for word, meaning in rules.MEANINGS.items()
+    )
     text = MEANINGS.sub(lambda _: meanings, PUBLISHED_PAGE.read_text(encoding="utf-8"))
     text = FREEDOM.sub(lambda _: scorecard.filled(RELEASES, committed()) + "\n", text)
     total, *kept = scorecard.corrections(committed()).items()
     kept = ", ".join(f"{n} by {method}" for method, n in kept)
     return KEPT.sub(
-        lambda _: f"Of {total[1]} primary tests, these have p < .05 after correction: {kept}.\n",
+        lambda _: (
+            f"Of {total[1]} primary tests, these have p < .05 after correction: {kept}.\n"
+        ),
         text,
     )
 
@@ -101,7 +116,9 @@ def undervalued(gathered: pd.DataFrame) -> str:
         gathered["quantity"].eq("position_black_people") & gathered["prompt"].eq("GE")
     ].iloc[0]
     text = UNDERVALUED.replace("{0/", "{S4.undervalued.identity/position_black_people/")
-    text = text.replace("{1/", "{S4.minorities/").replace("{low}", f"{place['ci_low']:.0f}")
+    text = text.replace("{1/", "{S4.minorities/").replace(
+        "{low}", f"{place['ci_low']:.0f}"
+    )
     return scorecard.filled(text.replace("{high}", f"{place['ci_high']:.0f}"), gathered)
 
 
@@ -126,7 +143,12 @@ def page(layout: Template | None = None, **more) -> str:
     for path in find_notebooks(NOTEBOOKS):
         title, question = opening(path)
         number = path.name.partition("_")[0]
-        about = {"title": title, "question": question, "file": path.name, "number": number}
+        about = {
+            "title": title,
+            "question": question,
+            "file": path.name,
+            "number": number,
+        }
         notebooks.append(about)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [

@@ -11,7 +11,14 @@ from pathlib import Path
 from ... import ROOT, io
 from ...io import replacing
 from ...tables import registry, scores
-from ...tables.collection import EMBEDDED, FIRST_RUN, ITEMS, PUBLISHED, WORDS, Collection
+from ...tables.collection import (
+    EMBEDDED,
+    FIRST_RUN,
+    ITEMS,
+    PUBLISHED,
+    WORDS,
+    Collection,
+)
 from .files import EXERCISE, EXERCISES, find_notebooks, parameters_of, read
 
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
@@ -32,10 +39,16 @@ class Declared:
 
     # notebooks that must have succeeded: for the same model, or for every model
     needs: tuple[str, ...] = ("00",)
-    after: tuple[str, ...] = ("01",)  # notebooks that must have ended, successfully or not
+    after: tuple[str, ...] = (
+        "01",
+    )  # notebooks that must have ended, successfully or not
     # "each", or the small models that it runs for by default; (): once for all
     models: str | tuple[str, ...] = ()
-    reads: tuple[str, ...] = ("trained", "scores", "published")  # names of inputs, see `_inputs`
+    reads: tuple[str, ...] = (
+        "trained",
+        "scores",
+        "published",
+    )  # names of inputs, see `_inputs`
     trains: bool = False  # whether it trains the small models, on all cores
     seconds: float = 30  # usual time on one core; a measured time replaces it
     # parameters with which a first run executes it for V-Smol-135M, too
@@ -60,7 +73,9 @@ class Job:
     @property
     def name(self) -> str:
         stem = self.notebook.stem
-        if self.notebook.parent.name == EXERCISES:  # the notebook itself has this stem too
+        if (
+            self.notebook.parent.name == EXERCISES
+        ):  # the notebook itself has this stem too
             return f"{EXERCISES}-{stem}"
         return f"{stem}-{self.model}" if self.model else stem
 
@@ -95,7 +110,10 @@ def plan(
         declared = declared_by(notebook)
         if _is_about(notebook, declared, collection):
             chosen = _chosen_models(declared, models or {}, requested)
-            jobs += [_job_for(notebook, collection, declared, *model) for model in chosen.items()]
+            jobs += [
+                _job_for(notebook, collection, declared, *model)
+                for model in chosen.items()
+            ]
     return [_with_needs(job, jobs) for job in jobs]
 
 
@@ -128,12 +146,16 @@ def _job_for(
     # two may not fit into memory
     alone = declared.trains or bool(nickname) and not collection.is_embedded
     artefacts = _inputs(collection, declared, nickname, load)
-    return Job(notebook, collection, nickname, given, artefacts, alone=alone, declared=declared)
+    return Job(
+        notebook, collection, nickname, given, artefacts, alone=alone, declared=declared
+    )
 
 
 def _with_needs(job: Job, jobs: Sequence[Job]) -> Job:
     """Return the job with the names of those of the jobs that it waits for."""
-    of_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
+    of_model = [
+        other for other in jobs if not job.model or other.model in ("", job.model)
+    ]
     numbers = {*job.declared.needs} - {job.number}
     needs = tuple(other.name for other in of_model if other.number in numbers)
     after = tuple(other.name for other in jobs if other.number in job.declared.after)
@@ -144,7 +166,10 @@ def declared_by(notebook: Path) -> Declared:
     """Return what a notebook says under `run` in its metadata."""
     run = read(notebook).metadata.get("run", {})
     return Declared(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in run.items()}
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in run.items()
+        }
     )
 
 
@@ -161,11 +186,21 @@ def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
     for notebook in find_notebooks(folder):
         declared = declared_by(notebook)
         if declared.first_run is not None:
-            given = {"model": REAL, "collection": FIRST_RUN.name} | dict(declared.first_run)
+            given = {"model": REAL, "collection": FIRST_RUN.name} | dict(
+                declared.first_run
+            )
             artefacts = _inputs(FIRST_RUN, declared, REAL, REAL)
             before = tuple(job.name for job in added if job.number in declared.needs)
             added.append(
-                Job(notebook, FIRST_RUN, REAL, given, artefacts, needs + before, declared=declared)
+                Job(
+                    notebook,
+                    FIRST_RUN,
+                    REAL,
+                    given,
+                    artefacts,
+                    needs + before,
+                    declared=declared,
+                )
             )
     return added
 
@@ -175,25 +210,44 @@ def exercise_job(notebook: Path) -> Job:
     whatever else is studied.
     """
     declared = Declared(needs=(), after=())
-    return Job(notebook, EMBEDDED, "", {}, _inputs(EMBEDDED, declared, "", ""), declared=declared)
+    return Job(
+        notebook,
+        EMBEDDED,
+        "",
+        {},
+        _inputs(EMBEDDED, declared, "", ""),
+        declared=declared,
+    )
 
 
-def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tuple[Path, ...]:
+def _inputs(
+    study: Collection, declared: Declared, model: str, load: str
+) -> tuple[Path, ...]:
     """Return the files and folders that a job reads or makes, besides the project's own sources."""
     small = registry.reward_models().query("group == @EMBEDDED.name")["hub_id"]
-    tables = [path for part in (WORDS, ITEMS) for path in sorted(part.figures.glob("*.csv"))]
+    tables = [
+        path for part in (WORDS, ITEMS) for path in sorted(part.figures.glob("*.csv"))
+    ]
     places = {
-        "model": [scores.path_of(study, model), ROOT / "data" / "models" / model, Path(load)]
+        "model": [
+            scores.path_of(study, model),
+            ROOT / "data" / "models" / model,
+            Path(load),
+        ]
         if model
         else [],
         "trained": [ROOT / place for place in small] if study.is_embedded else [],
         "scores": [part.scores for part in study.parts],
         "logprobs": [study.logprobs.scores],
         # "paper | published | ours" reads them, and exercises do too.
-        "published": [] if study.is_published else [PUBLISHED.figures / "claims.csv", *tables],
+        "published": []
+        if study.is_published
+        else [PUBLISHED.figures / "claims.csv", *tables],
         "claims": [part.claims for part in study.parts],
     }
-    return tuple(path for name in declared.reads for path in places[name] if path.is_absolute())
+    return tuple(
+        path for name in declared.reads for path in places[name] if path.is_absolute()
+    )
 
 
 @dataclass(frozen=True)
@@ -206,8 +260,12 @@ class Result:
     cause: str = ""  # why it failed or was skipped
     # the hash of what the job depended on and made (see key_of), or '' if it must run again
     key: str = ""
-    wrote: tuple[str, ...] = ()  # its pages, figures, tables and claims, relative to the project
-    core_seconds: float = 0.0  # processor time of the notebook and of all that it started
+    wrote: tuple[
+        str, ...
+    ] = ()  # its pages, figures, tables and claims, relative to the project
+    core_seconds: float = (
+        0.0  # processor time of the notebook and of all that it started
+    )
 
     @property
     def went_wrong(self) -> bool:
@@ -255,7 +313,9 @@ def keep_results(collection: Collection, results: dict[str, Result]) -> None:
     """Write how the jobs went."""
     with replacing(state_of(collection)) as part:
         part.write_text(
-            json.dumps({name: asdict(result) for name, result in results.items()}, indent=1)
+            json.dumps(
+                {name: asdict(result) for name, result in results.items()}, indent=1
+            )
         )
 
 
@@ -264,7 +324,9 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
     on has changed.
     """
     made = [job.executed, job.page, *(ROOT / name for name in earlier.wrote)]
-    return all(path.is_file() for path in made) and earlier.key == key_of(job, earlier.wrote)
+    return all(path.is_file() for path in made) and earlier.key == key_of(
+        job, earlier.wrote
+    )
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
@@ -274,17 +336,25 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
     wrote: as in Result. So an output that was emptied or edited is made again.
     """
     cells = [
-        [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
+        [
+            cell.cell_type,
+            cell.source,
+            cell.metadata.get("tags", []),
+            cell.metadata.get(EXERCISE),
+        ]
         for cell in read(job.notebook).cells
     ]
-    has_apps = any(kind == "code" and "lib.apps" in source for kind, source, *_ in cells)
+    has_apps = any(
+        kind == "code" and "lib.apps" in source for kind, source, *_ in cells
+    )
     code = [
         path
         for path in sorted((ROOT / "lib").glob("*"))
         if path.name not in APART or has_apps and path.name == "apps"
     ]
     hashes = [
-        hash_of(paths) for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])
+        hash_of(paths)
+        for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])
     ]
     what = [cells, job.parameters, hashes, io.versions()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

@@ -32,7 +32,12 @@ def figure(item: str) -> None:
         f"{name}: notebook {notebook}, cell '{tag}'. make published (real models) and make "
         "reproduce write:"
     )
-    for folder in (WORDS.figures, ITEMS.figures, VOCABULARY.figures, ROOT / "notebooks"):
+    for folder in (
+        WORDS.figures,
+        ITEMS.figures,
+        VOCABULARY.figures,
+        ROOT / "notebooks",
+    ):
         pictures = EMBEDDED.figures if folder == ROOT / "notebooks" else folder
         for path in sorted(folder.glob(f"{notebook}*.ipynb")):
             print(f"  {path.relative_to(ROOT)}")

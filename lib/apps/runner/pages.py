@@ -79,7 +79,12 @@ def without_folders(text: str, folders: Iterable[Path] = ()) -> str:
     """Return the text with paths relative to the project, and without the paths of these
     folders, Python and home.
     """
-    short = {Path.home(): "~/", Path(sys.prefix): "python/", **dict.fromkeys(folders, ""), ROOT: ""}
+    short = {
+        Path.home(): "~/",
+        Path(sys.prefix): "python/",
+        **dict.fromkeys(folders, ""),
+        ROOT: "",
+    }
     for folder in sorted(short, key=lambda folder: -len(str(folder))):
         if len(folder.parts) > 1:  # every path begins with the root
             place = re.escape(folder.as_posix())
@@ -97,7 +102,9 @@ def _picture(match: re.Match) -> str:
 
     tex, file = " ".join(match[2].split()), io.BytesIO()
     try:
-        with rc_context({"mathtext.fontset": "cm", "savefig.transparent": True, "font.size": 13}):
+        with rc_context(
+            {"mathtext.fontset": "cm", "savefig.transparent": True, "font.size": 13}
+        ):
             depth = math_to_image(f"${tex}$", file, format="svg")
     except ValueError:
         return match[0]
@@ -129,10 +136,14 @@ def highlights_of(executed: Path) -> Highlights:
         return Highlights()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     answers = [
-        output.data[ANSWER_TYPE] for output in outputs if ANSWER_TYPE in output.get("data", {})
+        output.data[ANSWER_TYPE]
+        for output in outputs
+        if ANSWER_TYPE in output.get("data", {})
     ]
     alts, heroes = pictures_of(notebook.cells), pictures_of(with_tag(notebook, "hero"))
-    return Highlights(answers[-1] if answers else "", alts, next(iter([*heroes, *alts]), ""))
+    return Highlights(
+        answers[-1] if answers else "", alts, next(iter([*heroes, *alts]), "")
+    )
 
 
 def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
@@ -147,10 +158,15 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     for job, result in outcomes:
         groups.setdefault(job.number, []).append((job, result))
     numbers = [*filter(groups.get, first), *sorted(set(groups) - set(first))]
-    cards = [_card(collection, groups[number]) | {"wide": number in first} for number in numbers]
+    cards = [
+        _card(collection, groups[number]) | {"wide": number in first}
+        for number in numbers
+    ]
     statuses = [result.status for _, result in outcomes]
     page = template("index").render(
-        title=TITLES.get(collection.name, f"What reward models value: collection {collection}"),
+        title=TITLES.get(
+            collection.name, f"What reward models value: collection {collection}"
+        ),
         notice=" ".join(collection.notice.split()),
         cards=cards,
         groups=_files_by_writer(collection, [job for job, _ in outcomes]),
@@ -162,7 +178,9 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
         part.write_text(page, encoding="utf-8")
 
 
-def _files_by_writer(collection: Collection, jobs: Iterable[Job]) -> dict[str, list[dict]]:
+def _files_by_writer(
+    collection: Collection, jobs: Iterable[Job]
+) -> dict[str, list[dict]]:
     """Return what the template shows of every file of a collection, by folder and notebook."""
     alts, writers = {}, {}
     for job in jobs:
@@ -175,7 +193,11 @@ def _files_by_writer(collection: Collection, jobs: Iterable[Job]) -> dict[str, l
             place = path.relative_to(collection.figures)
             # files are called after the notebook that writes them
             writer = place.parent / writers.get(path.name.partition("_")[0], "others")
-            shown = {"href": _link(collection, path), "name": str(place), "alt": alts.get(path, "")}
+            shown = {
+                "href": _link(collection, path),
+                "name": str(place),
+                "alt": alts.get(path, ""),
+            }
             files.setdefault(writer.as_posix(), []).append(shown)
     return dict(sorted(files.items()))
 
@@ -198,14 +220,19 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
             }
         )
         answers += (
-            [{"name": name if len(group) > 1 else "", "text": own.answer}] if own.answer else []
+            [{"name": name if len(group) > 1 else "", "text": own.answer}]
+            if own.answer
+            else []
         )
         # notebook 00 is about both
         heroes = [study.figures / own.hero for study in (job.collection, HUMAN_RATINGS)]
         for file in (*heroes, *(ROOT / wrote for wrote in result.wrote)):
             if file.suffix == ".png" and file.is_file():
                 pictures.append(
-                    {"href": _link(collection, file), "alt": own.alts.get(file.name, "")}
+                    {
+                        "href": _link(collection, file),
+                        "alt": own.alts.get(file.name, ""),
+                    }
                 )
     first = group[0][0]
     title, question = opening(first.notebook)

@@ -33,7 +33,9 @@ from .pages import highlights_of, outcome_lines, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
 LOOK_AGAIN = 1.0  # seconds between looks for a trained model
-INDEX_AGAIN = 15.0  # seconds between two versions of the index page of a run that goes on
+INDEX_AGAIN = (
+    15.0  # seconds between two versions of the index page of a run that goes on
+)
 
 
 def reproduce(
@@ -57,7 +59,9 @@ def reproduce(
         jobs = [*first_run_jobs(folder, jobs), *jobs]
     results = run_all(study, jobs, where)
     write_index(study, [(job, results[job.name]) for job in jobs])
-    print("\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)]))
+    print(
+        "\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)])
+    )
     print(
         f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and "
         "figures."
@@ -82,7 +86,9 @@ def reproduce_published(
         jobs = plan(folder, study)
         # its scorecard gathers the claims of all, and what is committed must not be lost
         if study == PUBLISHED:
-            before |= {f"the import of {part}": Result("failed") for part in _lost(imported)}
+            before |= {
+                f"the import of {part}": Result("failed") for part in _lost(imported)
+            }
             jobs = [replace(job, needs=(*job.needs, *before)) for job in jobs]
         results = run_all(study, jobs, before=before)
         before |= {f"{name} of {study}": result for name, result in results.items()}
@@ -113,7 +119,9 @@ def _lost(imported: Iterable[Collection]) -> list[Collection]:
     kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
     absent = [part for part in PUBLISHED.parts if part not in imported]
     return [
-        part for part in absent if part.population in kept and not any(part.claims.glob("*.csv"))
+        part
+        for part in absent
+        if part.population in kept and not any(part.claims.glob("*.csv"))
     ]
 
 
@@ -121,7 +129,11 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
     """Return the imported collections with a description of each, and a line for everything that
     is missing.
     """
-    without: dict[Collection, score_files.Missing] = {WORDS: {}, ITEMS: {}, VOCABULARY: {}}
+    without: dict[Collection, score_files.Missing] = {
+        WORDS: {},
+        ITEMS: {},
+        VOCABULARY: {},
+    }
     importers: dict[Collection, Callable[[], dict[str, Path]]] = {
         WORDS: lambda: score_files.import_words(without[WORDS]),
         ITEMS: score_files.import_items,  # each file is about all models
@@ -148,7 +160,10 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
 
 
 def run_all(
-    study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
+    study: Collection,
+    jobs: list[Job],
+    where=workers,
+    before: Mapping[str, Result] | None = None,
 ) -> dict[str, Result]:
     """Run the jobs of a collection side by side; return the result of each by name, in the given
     order.
@@ -160,10 +175,14 @@ def run_all(
     running: list[workers.Running] = []
     with lock(state_of(study)):
         progress = Progress(study, jobs, dict(before or {}))
-        waiting = sorted(jobs, key=lambda job: -progress.seconds[job.name])  # longest first
+        waiting = sorted(
+            jobs, key=lambda job: -progress.seconds[job.name]
+        )  # longest first
         try:
             while waiting or running:
-                if job := next_job(waiting, running, progress.results, where.processes()):
+                if job := next_job(
+                    waiting, running, progress.results, where.processes()
+                ):
                     waiting.remove(job)
                     if result := _result_without_run(job, progress):
                         progress.end(job, result, waiting, running)
@@ -196,7 +215,10 @@ def _result_without_run(job: Job, progress: "Progress") -> Result | None:
 
 
 def next_job(
-    waiting: list[Job], running: list[workers.Running], ended: Iterable[str], processes: int
+    waiting: list[Job],
+    running: list[workers.Running],
+    ended: Iterable[str],
+    processes: int,
 ) -> Job | None:
     """Return the first waiting job that may start now; None if a running job has to end first.
 
@@ -215,7 +237,11 @@ def next_job(
         if there:
             done |= {busy[0].name}
             return next(
-                (job for job in waiting if job.model in there and {*job.needs, *job.after} <= done),
+                (
+                    job
+                    for job in waiting
+                    if job.model in there and {*job.needs, *job.after} <= done
+                ),
                 None,
             )
     if len(busy) >= processes or any(job.alone for job in busy):
@@ -239,7 +265,11 @@ class Progress:
                 self.seconds[name] = result.seconds
 
     def end(
-        self, job: Job, result: Result, waiting: list[Job], running: list[workers.Running]
+        self,
+        job: Job,
+        result: Result,
+        waiting: list[Job],
+        running: list[workers.Running],
     ) -> None:
         """Note the result of a job: keep it, print a line, and write the index page again while
         others run.
@@ -262,10 +292,19 @@ class Progress:
     def what_is_left(self, waiting: list[Job], running: list[workers.Running]) -> str:
         """Return which jobs run, how many wait, and about how long they take if all of them run."""
         cores = os.cpu_count() or 1
-        left = sum(max(self.seconds[each.job.name] - each.seconds, 0) / cores for each in running)
-        left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
+        left = sum(
+            max(self.seconds[each.job.name] - each.seconds, 0) / cores
+            for each in running
+        )
+        left += sum(
+            self.seconds[job.name] / (1 if job.alone else cores) for job in waiting
+        )
         minutes = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-        names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
+        names = (
+            f"{', '.join(each.job.name for each in running)} running, "
+            if running
+            else ""
+        )
         return f"{names}{len(waiting)} waiting, about {minutes} left"
 
     def show_first(self, running: list[workers.Running], waiting: list[Job]) -> None:
@@ -283,8 +322,14 @@ class Progress:
         """
         first = not self.shown
         self.shown = time.monotonic()
-        now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
-        write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
+        now = (
+            dict.fromkeys([each.job.name for each in running], Result("running"))
+            | self.results
+        )
+        write_index(
+            self.study,
+            [(job, now.get(job.name, Result("waiting"))) for job in self.jobs],
+        )
         if first:
             place = shown_path(self.study.figures / "index.html")
             print(f"Look at {place}: it shows what is done so far.", flush=True)
@@ -305,11 +350,20 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
         files.find_notebooks(exercises) if exercises.is_dir() else []
     )
     places = {path.relative_to(folder).as_posix(): path for path in paths}
-    if unknown := [name for name in names if not any(place.startswith(name) for place in places)]:
+    if unknown := [
+        name for name in names if not any(place.startswith(name) for place in places)
+    ]:
         numbers = ", ".join(place.partition("_")[0] for place in places)
         raise InputError(f"no notebook starts with '{unknown[0]}'; there are {numbers}")
-    chosen = [path for place, path in places.items() if not names or place.startswith(tuple(names))]
-    found = [exercise_job(path) if path.parent == exercises else job_of(path) for path in chosen]
+    chosen = [
+        path
+        for place, path in places.items()
+        if not names or place.startswith(tuple(names))
+    ]
+    found = [
+        exercise_job(path) if path.parent == exercises else job_of(path)
+        for path in chosen
+    ]
     jobs = [replace(job, needs=(), after=()) for job in found if job]
     failed = 0
     for study in dict.fromkeys(job.collection for job in jobs):
@@ -332,6 +386,10 @@ def job_of(notebook: Path) -> Job | None:
     models = {} if study.is_published else find_models([own] if own else [])
     jobs = plan(notebook.parent, study, models, requested=bool(own))
     return next(
-        (job for job in jobs if job.notebook == notebook and defaults | job.parameters == defaults),
+        (
+            job
+            for job in jobs
+            if job.notebook == notebook and defaults | job.parameters == defaults
+        ),
         None,
     )

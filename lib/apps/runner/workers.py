@@ -32,7 +32,12 @@ from ...io import WRITTEN, Visible
 from . import files, pages
 from .jobs import Job, Result
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
 # Read when libraries are imported. A kernel sets the backend of matplotlib itself, but after
 # matplotlib is there.
 ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
@@ -86,7 +91,11 @@ def start(job: Job) -> Running:
     # its server gets ready while a job runs alone
     forking = forking_context() if START == "forkserver" else None
     in_fork = forking is not None and not job.alone
-    context = forking if in_fork else multiprocessing.get_context("spawn" if forking else START)
+    context = (
+        forking
+        if in_fork
+        else multiprocessing.get_context("spawn" if forking else START)
+    )
     answer, to_answer = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(to_answer, job, in_fork))
     process.start()
@@ -134,21 +143,29 @@ def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
     """
     engine = {"kernel_manager_class": fork_kernel(connection)} if in_fork else {}
 
-    def end_with_run() -> None:  # a killed run cannot stop its notebooks, so they would continue
+    def end_with_run() -> (
+        None
+    ):  # a killed run cannot stop its notebooks, so they would continue
         if run := multiprocessing.parent_process():
             run.join()
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(TO_END)
-            os._exit(1)  # the kernel sees it, and so do the processes that the kernel has started
+            os._exit(
+                1
+            )  # the kernel sees it, and so do the processes that the kernel has started
 
     # Ctrl-C reaches every process, and the first one ends the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # in order, so that the kernel ends with this process
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=end_with_run, daemon=True).start()
-    sys.stderr = Visible(sys.stderr, bars=True)  # the kernel's bars, and a traceback of ours
+    sys.stderr = Visible(
+        sys.stderr, bars=True
+    )  # the kernel's bars, and a traceback of ours
     if not job.alone:
-        os.environ.update(dict.fromkeys(THREADS, "1"))  # of the kernel, which is started from here
+        os.environ.update(
+            dict.fromkeys(THREADS, "1")
+        )  # of the kernel, which is started from here
     connection.send(outcome(job, **engine))
 
 
@@ -163,7 +180,9 @@ def outcome(job: Job, **engine) -> Result:
         os.environ[WRITTEN] = str(log)
         try:
             job.executed.unlink(missing_ok=True)
-            files.execute(job.notebook, job.executed, job.parameters, progress=job.alone, **engine)
+            files.execute(
+                job.notebook, job.executed, job.parameters, progress=job.alone, **engine
+            )
         except Exception as error:
             cause = files.cause_of(error)
         try:
@@ -172,15 +191,23 @@ def outcome(job: Job, **engine) -> Result:
         except Exception as error:
             cause = cause or files.cause_of(error)
         del os.environ[WRITTEN]
-        wrote = {Path(line) for line in log.read_text().splitlines()} if log.is_file() else set()
+        wrote = (
+            {Path(line) for line in log.read_text().splitlines()}
+            if log.is_file()
+            else set()
+        )
     places = (ROOT / "figures", job.collection.claims)
-    inside = sorted(path for path in wrote if any(path.is_relative_to(place) for place in places))
+    inside = sorted(
+        path for path in wrote if any(path.is_relative_to(place) for place in places)
+    )
     result = Result(
         "failed" if cause else "run",
         cause=cause,
         core_seconds=round(sum(os.times()[:4]) - begun, 1),
     )
-    return replace(result, wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside))
+    return replace(
+        result, wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside)
+    )
 
 
 # --- kernels that are forks -----------------------------------------------------------------------
@@ -258,7 +285,9 @@ def _become_kernel(commands: Connection) -> None:
         # As in a new interpreter: the project's code may have been edited since, and nothing is
         # found in this folder.
         for name in [
-            name for name in sys.modules if name.partition(".")[0] in ("lib", "benchmarks")
+            name
+            for name in sys.modules
+            if name.partition(".")[0] in ("lib", "benchmarks")
         ]:
             del sys.modules[name]
         sys.path[:] = [place for place in sys.path if place]

@@ -17,7 +17,12 @@ from lib.apps.classroom.book.sources import for_book
 from lib.apps.runner.files import EXERCISES
 from lib.show.display import ANSWER_TYPE
 
-ADDRESSES = {"kendall's tau": "g#tau", "tau": "g#tau", "tau-b": "g#tau", "token": "g#token"}
+ADDRESSES = {
+    "kendall's tau": "g#tau",
+    "tau": "g#tau",
+    "tau-b": "g#tau",
+    "token": "g#token",
+}
 
 
 @pytest.fixture
@@ -44,13 +49,20 @@ def test_wrong_answers_and_injected_parameters_are_not_in_the_book(notebook):
 
 def test_a_solution_is_folded_and_of_a_check_only_what_it_prints(notebook):
     solution, check = for_book(notebook).cells[1:]
-    assert "hide-input" in solution.metadata.tags and "hide-output" not in solution.metadata.tags
-    assert "hide-output" in check.metadata.tags and "hide-input" not in check.metadata.tags
+    assert (
+        "hide-input" in solution.metadata.tags
+        and "hide-output" not in solution.metadata.tags
+    )
+    assert (
+        "hide-output" in check.metadata.tags and "hide-input" not in check.metadata.tags
+    )
 
 
 def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_have_their_texts():
     data = {"image/png": "", ANSWER_TYPE: "so", "text/plain": "figure"}
-    output = v4.new_output("display_data", data, metadata={"image/png": {"alt": "rewards rise"}})
+    output = v4.new_output(
+        "display_data", data, metadata={"image/png": {"alt": "rewards rise"}}
+    )
     made = v4.new_notebook(
         cells=[v4.new_markdown_cell("# A"), v4.new_code_cell("", outputs=[output])]
     )
@@ -69,7 +81,9 @@ def test_no_page_names_a_folder_of_this_machine():
         cells=[v4.new_markdown_cell("# A"), v4.new_code_cell("", outputs=outputs)]
     )
     told, shown = for_book(made).cells[1].outputs
-    assert told.text == "wrote figures/a.png\n" and shown.data == {"text/html": "figures/a.png"}
+    assert told.text == "wrote figures/a.png\n" and shown.data == {
+        "text/html": "figures/a.png"
+    }
 
 
 def linked(*paragraphs: nodes.Node) -> list[tuple[str, str]]:
@@ -87,9 +101,14 @@ def linked(*paragraphs: nodes.Node) -> list[tuple[str, str]]:
 
 def test_terms_are_headings_and_their_other_forms():
     also = nodes.paragraph("", "", nodes.emphasis("", "Also: tau, tau-b"))
-    tau = nodes.section("", nodes.title("", "Kendall's tau"), also, ids=["kendall-s-tau"])
+    tau = nodes.section(
+        "", nodes.title("", "Kendall's tau"), also, ids=["kendall-s-tau"]
+    )
     token = nodes.section(
-        "", nodes.title("", "Token"), nodes.paragraph("", "Also a part of a text."), ids=["token"]
+        "",
+        nodes.title("", "Token"),
+        nodes.paragraph("", "Also a part of a text."),
+        ids=["token"],
     )
     page = nodes.section("", nodes.title("", "Glossary"), tau, token, ids=["glossary"])
     forms = {
@@ -102,7 +121,10 @@ def test_terms_are_headings_and_their_other_forms():
 
 
 def test_the_first_use_of_a_term_on_a_page_is_linked_in_any_form_and_no_other():
-    texts = nodes.paragraph("", "Tokens and tau-b."), nodes.paragraph("", "A token, Kendall's tau.")
+    texts = (
+        nodes.paragraph("", "Tokens and tau-b."),
+        nodes.paragraph("", "A token, Kendall's tau."),
+    )
     assert linked(*texts) == [("Tokens", "g#token"), ("tau-b", "g#tau")]
     bold = nodes.paragraph("", "", nodes.strong("", "tau"), nodes.Text(" of a token"))
     assert [text for text, _ in linked(bold)] == ["tau", "token"]
@@ -110,7 +132,8 @@ def test_the_first_use_of_a_term_on_a_page_is_linked_in_any_form_and_no_other():
 
 
 @pytest.mark.parametrize(
-    "kind", [nodes.literal, nodes.reference, nodes.title, nodes.math, nodes.raw, nodes.caption]
+    "kind",
+    [nodes.literal, nodes.reference, nodes.title, nodes.math, nodes.raw, nodes.caption],
 )
 def test_code_links_headings_formulas_and_captions_are_left_alone(kind):
     assert linked(nodes.paragraph("", "", kind("tau", "tau"))) == []
@@ -120,15 +143,24 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
     text = (ROOT / "docs" / "GLOSSARY.md").read_text()
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     headings = [section.partition("\n")[0] for section in sections]
-    assert headings == sorted(headings, key=str.lower) and len(set(headings)) == len(headings) >= 40
+    assert (
+        headings == sorted(headings, key=str.lower)
+        and len(set(headings)) == len(headings) >= 40
+    )
     also = [
-        form for forms in re.findall(r"(?m)^\*Also: (.+)\*$", text) for form in forms.split(", ")
+        form
+        for forms in re.findall(r"(?m)^\*Also: (.+)\*$", text)
+        for form in forms.split(", ")
     ]
     forms = [form.lower() for form in headings + also]
-    assert sorted({form for form in forms if forms.count(form) > 1}) == []  # one form, one term
+    assert (
+        sorted({form for form in forms if forms.count(form) > 1}) == []
+    )  # one form, one term
     for section in sections:
         links = re.findall(r"\]\(([^)#]+)\)", section)
-        assert links and all((ROOT / "docs" / link).is_file() for link in links), section
+        assert links and all((ROOT / "docs" / link).is_file() for link in links), (
+            section
+        )
 
 
 @pytest.fixture
@@ -147,7 +179,9 @@ def test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executin
 ):
     page = building.make(two_notebooks, tmp_path / "html")
     assert f"Open {page}" in capsys.readouterr().out
-    of_02 = (tmp_path / "html" / "notebooks" / "02_optimal_and_pessimal_tokens.html").read_text()
+    of_02 = (
+        tmp_path / "html" / "notebooks" / "02_optimal_and_pessimal_tokens.html"
+    ).read_text()
     assert (
         '<details class="offensive"' in of_02
         and "docs/GLOSSARY.html#" in of_02
@@ -155,14 +189,20 @@ def test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executin
     )
     assert "cdn" not in " ".join(re.findall(r'(?:src|href)="([^"]+)"', of_02))
     exercises = (
-        tmp_path / "html" / "notebooks" / EXERCISES / "02_optimal_and_pessimal_tokens.html"
+        tmp_path
+        / "html"
+        / "notebooks"
+        / EXERCISES
+        / "02_optimal_and_pessimal_tokens.html"
     ).read_text()
     assert (
         "Show an answer" in exercises
         and "Exercises: " in exercises
         and "Show an answer" not in of_02
     )
-    assert not list(tmp_path.glob("html/_sources/*")) and not list(tmp_path.glob(".building"))
+    assert not list(tmp_path.glob("html/_sources/*")) and not list(
+        tmp_path.glob(".building")
+    )
 
 
 def test_a_page_that_cannot_be_built_is_an_error_that_names_it_and_the_book_of_before_stays(

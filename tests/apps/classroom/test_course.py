@@ -33,9 +33,15 @@ def test_a_students_copy_has_stubs_and_no_outputs(notebook):
     copy, section = making.student_copy(notebook), read_section(notebook)
     nbformat.validate(copy)
     assert not any(
-        cell.outputs or cell.execution_count for cell in copy.cells if cell.cell_type == "code"
+        cell.outputs or cell.execution_count
+        for cell in copy.cells
+        if cell.cell_type == "code"
     )
-    stubs = [cell.source for cell in copy.cells if making.STUB in cell.metadata.get("tags", [])]
+    stubs = [
+        cell.source
+        for cell in copy.cells
+        if making.STUB in cell.metadata.get("tags", [])
+    ]
     assert stubs == [stub_of(one.solution) for one in section.exercises]
     assert all("...  # your turn" in stub for stub in stubs)
 
@@ -52,8 +58,12 @@ def test_a_students_copy_has_no_trace_of_an_answer(notebook):
         kept = set(stub_of(one.solution).splitlines()) | {""}
         for source in (one.solution, *(wrong.answer for wrong in one.wrong)):
             assert json.dumps(source, ensure_ascii=False)[1:-1] not in written
-        hidden = [line.strip() for line in one.solution.splitlines() if line not in kept]
-        assert [line for line in hidden if len(line) >= LONG and line in shown] == [], one.name
+        hidden = [
+            line.strip() for line in one.solution.splitlines() if line not in kept
+        ]
+        assert [line for line in hidden if len(line) >= LONG and line in shown] == [], (
+            one.name
+        )
 
 
 def test_the_answer_key_has_every_solution_answer_and_mistake(notebook):
@@ -65,7 +75,9 @@ def test_the_answer_key_has_every_solution_answer_and_mistake(notebook):
     for one in section.exercises:
         assert one.check in code and one.title in prose and "### " not in code
         assert all(wrong.answer in prose and wrong.says in prose for wrong in one.wrong)
-    assert "<details open><summary>Answer" in prose and making.answer_key(notebook) == key
+    assert (
+        "<details open><summary>Answer" in prose and making.answer_key(notebook) == key
+    )
 
 
 def test_copies_and_key_lie_in_folders_of_their_own_and_a_teachers_files_stay(
@@ -91,7 +103,9 @@ def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path
     assert len(shown) == len(NOTEBOOKS)
     for slide, path in zip(shown, NOTEBOOKS, strict=True):
         title, highlights = opening(path)[0], highlights_of(path)
-        assert title in html.unescape(slide) and highlights.answer in html.unescape(slide)
+        assert title in html.unescape(slide) and highlights.answer in html.unescape(
+            slide
+        )
         assert (
             slide.count("<img")
             == slide.count('src="data:image/png;base64,')

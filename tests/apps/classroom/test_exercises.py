@@ -32,7 +32,9 @@ from lib.apps.runner.jobs import exercise_job, key_of
 matplotlib.use("Agg")
 NOTEBOOKS = find_notebooks(ROOT / "notebooks" / EXERCISES)
 SECTIONS = {path.stem: read_section(path) for path in NOTEBOOKS}
-ALL = [(name, one.name) for name, section in SECTIONS.items() for one in section.exercises]
+ALL = [
+    (name, one.name) for name, section in SECTIONS.items() for one in section.exercises
+]
 
 
 def exercise_of(notebook: str, name: str) -> Exercise:
@@ -47,7 +49,9 @@ def test_names_are_unique_over_all_notebooks_and_each_notebook_has_exercises():
 
 
 @pytest.mark.parametrize("notebook, name", ALL)
-def test_an_exercise_says_how_long_and_how_hard_it_is_and_folds_its_hint_and_answer(notebook, name):
+def test_an_exercise_says_how_long_and_how_hard_it_is_and_folds_its_hint_and_answer(
+    notebook, name
+):
     one = exercise_of(notebook, name)
     title, time = [line for line in one.task.splitlines() if line][:2]
     assert title.startswith("## Exercise: ") and one.title
@@ -55,7 +59,9 @@ def test_an_exercise_says_how_long_and_how_hard_it_is_and_folds_its_hint_and_ans
     assert time == f"{one.minutes} minutes · {'★' * one.difficulty}"
     assert re.search(r"(?s)<details><summary>Hint</summary>.+</details>", one.task)
     assert one.prediction.startswith("**Your prediction**")
-    assert re.search(r"(?s)<details><summary>Answer</summary>.+</details>\s*$", one.answer)
+    assert re.search(
+        r"(?s)<details><summary>Answer</summary>.+</details>\s*$", one.answer
+    )
 
 
 @functools.cache
@@ -153,13 +159,17 @@ def test_a_stub_keeps_all_but_the_marked_parts_and_the_names_of_marked_assignmen
 def cells_of_one(**changed) -> list:
     new, given = (
         nbformat.v4,
-        {"exercise": {"minutes": 5, "difficulty": 1}, "solution": {"wrong": []}} | changed,
+        {"exercise": {"minutes": 5, "difficulty": 1}, "solution": {"wrong": []}}
+        | changed,
     )
     cells = [new.new_markdown_cell(f"{TITLE}of one")]
     cells.append(new.new_code_cell("n = 1", metadata={"tags": [SETUP]}))
     for kind, tag in ORDER:
         cell = getattr(new, f"new_{kind}_cell")(f'"{kind} {tag}"')
-        cell.metadata = {"tags": [tag], "exercise": {"name": "one", **given.get(tag, {})}}
+        cell.metadata = {
+            "tags": [tag],
+            "exercise": {"name": "one", **given.get(tag, {})},
+        }
         cells.append(nbformat.from_dict(cell))
     return cells
 
@@ -172,7 +182,9 @@ def written(path, cells):
 def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
     cells = cells_of_one()
     section = read_section(written(tmp_path, cells))
-    assert section.setup == "n = 1" and [one.check for one in section.exercises] == ['"code check"']
+    assert section.setup == "n = 1" and [one.check for one in section.exercises] == [
+        '"code check"'
+    ]
     for broken, says in [
         (cells[:3] + cells[4:], "exercise 'one' has to have the cells"),
         (cells[1:], "stand a cell '# Exercises: ...'"),
@@ -188,14 +200,21 @@ def test_exercises_hold_the_functions_of_their_notebook(tmp_path):
     """They are copied from its tagged cells, into the setup cells of the same id."""
     for path in NOTEBOOKS:
         assert with_functions(path) == read(path), "run: python -m lib.run course"
-    functions = [nbformat.v4.new_code_cell("n = 2", id="two", metadata={"tags": [PLAIN]})]
+    functions = [
+        nbformat.v4.new_code_cell("n = 2", id="two", metadata={"tags": [PLAIN]})
+    ]
     nbformat.write(nbformat.v4.new_notebook(cells=functions), tmp_path / "02_a.ipynb")
     cells = cells_of_one()
-    cells.insert(2, nbformat.v4.new_code_cell("", id="two", metadata={"tags": [SETUP, PLAIN]}))
+    cells.insert(
+        2, nbformat.v4.new_code_cell("", id="two", metadata={"tags": [SETUP, PLAIN]})
+    )
     (tmp_path / EXERCISES).mkdir()
     path = written(tmp_path / EXERCISES, cells)
     copy_functions(path)
-    assert read(path).cells[2].source == "n = 2" and read_section(path).setup == "n = 1\nn = 2"
+    assert (
+        read(path).cells[2].source == "n = 2"
+        and read_section(path).setup == "n = 1\nn = 2"
+    )
     cells[2].id = "three"
     with pytest.raises(InputError, match="02_a.ipynb has no cell 'three' tagged plain"):
         read_section(written(tmp_path / EXERCISES, cells))
@@ -204,7 +223,10 @@ def test_exercises_hold_the_functions_of_their_notebook(tmp_path):
 def test_exercises_keep_their_metadata_when_they_are_committed(tmp_path):
     node = nbformat.read(written(tmp_path, cells_of_one()), 4)
     kept = [cell.metadata for cell in stripped(node).cells]
-    assert kept == [cell.metadata for cell in node.cells] and kept[-1]["exercise"]["name"] == "one"
+    assert (
+        kept == [cell.metadata for cell in node.cells]
+        and kept[-1]["exercise"]["name"] == "one"
+    )
 
 
 def test_exercises_run_again_when_anything_changes_that_their_file_keeps(tmp_path):

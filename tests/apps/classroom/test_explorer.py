@@ -33,7 +33,9 @@ HOSTILE = [
 COLLECTION = Collection("mine-alone")
 
 
-def table_of(words: list[str], seed: int = 0, first_id: int = 0, **columns) -> pd.DataFrame:
+def table_of(
+    words: list[str], seed: int = 0, first_id: int = 0, **columns
+) -> pd.DataFrame:
     """A score table of these texts with many tied rewards; ` love` is read as `love`."""
     ids = np.arange(first_id, first_id + len(words), dtype=np.int32)
     trimmed = pd.Series(words, dtype=object).str.strip()
@@ -50,10 +52,14 @@ def table_of(words: list[str], seed: int = 0, first_id: int = 0, **columns) -> p
         "token": pd.Series(words, dtype=object),
         "text": pd.Series(words, dtype=object),
     }
-    return pd.DataFrame(reading | {"reply_ids": read, "input_group": groups} | rewards | columns)
+    return pd.DataFrame(
+        reading | {"reply_ids": read, "input_group": groups} | rewards | columns
+    )
 
 
-BLOCK = re.compile(r'<script id="block" type="application/octet-stream">([^<]*)</script>')
+BLOCK = re.compile(
+    r'<script id="block" type="application/octet-stream">([^<]*)</script>'
+)
 
 
 def read_block(content: str) -> tuple[dict, dict[str, np.ndarray]]:
@@ -67,7 +73,9 @@ def unpack(packed: bytes) -> tuple[dict, dict[str, np.ndarray]]:
     at = 4 + int.from_bytes(content[:4], "little")
     description, arrays = json.loads(content[4:at]), {}
     for entry in description["arrays"]:
-        arrays[entry["name"]] = array = np.frombuffer(content, "<f4", entry["count"], at)
+        arrays[entry["name"]] = array = np.frombuffer(
+            content, "<f4", entry["count"], at
+        )
         at += array.nbytes
     return description, arrays
 
@@ -91,7 +99,9 @@ def test_a_text_of_two_vocabularies_is_one_row_and_of_several_ids_of_a_text_the_
     )
     description, arrays = read_block(page.build({"a": first, "b": second}, COLLECTION))
     assert description["texts"] == ["love", "\ufffd", "war", "peace"]
-    assert arrays["a greatest"][:3].tolist() == first["greatest"].iloc[[0, 1, 3]].tolist()
+    assert (
+        arrays["a greatest"][:3].tolist() == first["greatest"].iloc[[0, 1, 3]].tolist()
+    )
     assert np.isnan(arrays["b greatest"]).tolist() == [True, False, True, False]
 
 
@@ -119,7 +129,9 @@ def content(tables):
     return page.build(tables, COLLECTION)
 
 
-def test_every_column_holds_the_rewards_of_its_model_and_prompt_by_text(tables, content):
+def test_every_column_holds_the_rewards_of_its_model_and_prompt_by_text(
+    tables, content
+):
     description, arrays = read_block(content)
     columns = description["columns"]
     assert [(c["model"], c["prompt"]) for c in columns] == [
@@ -131,7 +143,9 @@ def test_every_column_holds_the_rewards_of_its_model_and_prompt_by_text(tables, 
         assert [own[text] for text in table["text"]] == table[column["prompt"]].tolist()
 
 
-def test_no_text_stands_in_the_page_itself_and_it_forbids_itself_to_load_anything(content):
+def test_no_text_stands_in_the_page_itself_and_it_forbids_itself_to_load_anything(
+    content,
+):
     outside = BLOCK.sub("", content)
     assert not [
         text
@@ -142,7 +156,9 @@ def test_no_text_stands_in_the_page_itself_and_it_forbids_itself_to_load_anythin
 
 
 def test_texts_are_shown_as_in_tables_and_scripts_from_right_to_left_stay_readable():
-    assert [page.visible(text) for text in (" love", "a\u202eb", "שלום", "<b>", "$x$", "")] == [
+    assert [
+        page.visible(text) for text in (" love", "a\u202eb", "שלום", "<b>", "$x$", "")
+    ] == [
         "␣love",
         "a⟨U+202E⟩b",
         "שלום",
@@ -168,12 +184,15 @@ def test_models_that_were_asked_otherwise_are_no_page():
     first = scored(table, head="linear", dtype="float32")
     for other in ({"reply_mode": "ids"}, {"prompts": {"greatest": "What is worst?"}}):
         with pytest.raises(
-            InputError, match=r"a and b differ in .*score these tables of 'mine-alone' again"
+            InputError,
+            match=r"a and b differ in .*score these tables of 'mine-alone' again",
         ):
             page.build({"a": first, "b": scored(table, **other)}, COLLECTION)
 
 
-def test_the_command_writes_one_file_and_names_it(tmp_path, place_project_in, capsys, monkeypatch):
+def test_the_command_writes_one_file_and_names_it(
+    tmp_path, place_project_in, capsys, monkeypatch
+):
     place_project_in(tmp_path)
     monkeypatch.setattr("lib.apps.classroom.explorer.page.ROOT", tmp_path)
     study = Collection("mine")
@@ -185,5 +204,7 @@ def test_the_command_writes_one_file_and_names_it(tmp_path, place_project_in, ca
     )
     assert run.main(["explore", "--collection", "mine"]) == 0
     assert "data/explorer/mine.html" in capsys.readouterr().out
-    description, _ = read_block((tmp_path / "data" / "explorer" / "mine.html").read_text())
+    description, _ = read_block(
+        (tmp_path / "data" / "explorer" / "mine.html").read_text()
+    )
     assert description["prompts"] == {"greatest": "What is greatest?", "worst": "worst"}

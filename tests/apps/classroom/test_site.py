@@ -24,8 +24,12 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        self.links += [(tag, value) for name, value in attrs if name in ("href", "src") and value]
-        self.anchors |= {value for name, value in attrs if name in ("id", "name") and value}
+        self.links += [
+            (tag, value) for name, value in attrs if name in ("href", "src") and value
+        ]
+        self.anchors |= {
+            value for name, value in attrs if name in ("id", "name") and value
+        }
 
 
 def broken_links(folder: Path) -> list[str]:
@@ -81,12 +85,16 @@ def parts(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("repository", ["", "someone/a-copy"])
 def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
     first = gathering.gather(tmp_path / "site", parts, repository)
-    gathering.gather(tmp_path / "site", parts, repository)  # an earlier site is replaced
+    gathering.gather(
+        tmp_path / "site", parts, repository
+    )  # an earlier site is replaced
     assert broken_links(first.parent) == []
     addresses = [address for _, address in Page(first.read_text()).links]
     assert sum(address.startswith("book/notebooks/") for address in addresses) > 13
     assert [address for address in addresses if address.startswith("../")] == []
-    outside = [address for address in addresses if "github" in address or "binder" in address]
+    outside = [
+        address for address in addresses if "github" in address or "binder" in address
+    ]
     assert all(f"/{repository}/" in address for address in outside)
     # Binder for notebooks 02 to 07, Colab for 00 to 07, and two documents that are no page of the
     # book
@@ -103,13 +111,16 @@ def test_the_built_site_has_no_broken_link_and_data_beside_each_notebook():
                 encoding="utf-8"
             )
         )
-        assert any(address.startswith("../tables/") for _, address in page.links), path.stem
+        assert any(address.startswith("../tables/") for _, address in page.links), (
+            path.stem
+        )
 
 
 def test_a_missing_part_is_named_and_the_earlier_site_stays(parts, tmp_path):
     first = gathering.gather(tmp_path / "site", parts)
     with pytest.raises(
-        InputError, match=r"class\.zip of the site is missing; run: make reproduce published"
+        InputError,
+        match=r"class\.zip of the site is missing; run: make reproduce published",
     ):
         gathering.gather(tmp_path / "site", parts | {"class.zip": tmp_path / "absent"})
     assert first.is_file()
@@ -118,13 +129,25 @@ def test_a_missing_part_is_named_and_the_earlier_site_stays(parts, tmp_path):
 def test_notebooks_for_colab_first_get_the_project_from_its_address(parts, tmp_path):
     gathering.gather(tmp_path / "site", parts, "someone/a-copy")
     copies = find_notebooks(tmp_path / "site" / "colab")
-    assert [path.name[:2] for path in copies] == ["00", "01", "02", "03", "04", "05", "06", "07"]
+    assert [path.name[:2] for path in copies] == [
+        "00",
+        "01",
+        "02",
+        "03",
+        "04",
+        "05",
+        "06",
+        "07",
+    ]
     for path in copies:
         notebook, committed = (
             nbformat.read(path, 4),
             nbformat.read(ROOT / "notebooks" / path.name, 4),
         )
-        assert "https://github.com/someone/a-copy /content/project" in notebook.cells[0].source
+        assert (
+            "https://github.com/someone/a-copy /content/project"
+            in notebook.cells[0].source
+        )
         assert notebook.cells[1:] == committed.cells
 
 

@@ -33,7 +33,9 @@ class RewardTrainer(Trainer):
     batch.
     """
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):
         rewards = model(
             input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
         ).logits[:, 0]
@@ -52,9 +54,14 @@ def fewer(monkeypatch, tmp_path):
     """Few texts, and files in a folder of the test."""
     people = measures.items()
     some = people[
-        measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""
+        measures.kinds.kinds_of(
+            people.index, measures.planting.word_kinds(), titles=True
+        )
+        != ""
     ]
-    monkeypatch.setattr(measures, "items", lambda: pd.concat([some, people.drop(some.index)[::12]]))
+    monkeypatch.setattr(
+        measures, "items", lambda: pd.concat([some, people.drop(some.index)[::12]])
+    )
     words = measures.words()[::4]
     monkeypatch.setattr(measures, "words", lambda: words)
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
@@ -64,11 +71,20 @@ def trainer_of(folder, where) -> Trainer:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     texts = [
-        text for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8 for text in pair
+        text
+        for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8
+        for text in pair
     ]
-    ids = [tokenizer(text, padding="max_length", max_length=12, truncation=True) for text in texts]
+    ids = [
+        tokenizer(text, padding="max_length", max_length=12, truncation=True)
+        for text in texts
+    ]
     data = [
-        {"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": 0}
+        {
+            "input_ids": row["input_ids"],
+            "attention_mask": row["attention_mask"],
+            "labels": 0,
+        }
         for row in ids
     ]
     arguments = TrainingArguments(
@@ -83,7 +99,9 @@ def trainer_of(folder, where) -> Trainer:
         use_cpu=True,
         disable_tqdm=True,
     )
-    return RewardTrainer(model, arguments, train_dataset=data, processing_class=tokenizer)
+    return RewardTrainer(
+        model, arguments, train_dataset=data, processing_class=tokenizer
+    )
 
 
 def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(
@@ -97,7 +115,13 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
         trainer.train()
         log = [row["loss"] for row in trainer.state.log_history if "loss" in row]
         results.append(
-            (trainer.model.state_dict(), log, torch.rand(3), np.random.rand(), random.random())  # noqa: NPY002
+            (
+                trainer.model.state_dict(),
+                log,
+                torch.rand(3),
+                np.random.rand(),
+                random.random(),
+            )  # noqa: NPY002
         )
         assert trainer.model.training and trainer.model.dtype == torch.float32
     (before, log, *drawn), (after, with_cards, *drawn_after) = results
@@ -109,14 +133,22 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
     assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
 
     logged = {
-        row["step"]: row for row in trainer.state.log_history if callback.LOGGED + "framing" in row
+        row["step"]: row
+        for row in trainer.state.log_history
+        if callback.LOGGED + "framing" in row
     }
     assert list(logged) == [0, 2, STEPS]
     names = [f"mine-step-{step:06d}" for step in logged]
-    made = compare.of_models(names, "trial")  # of the tables, as `make compare` reads them
-    assert set(made.measured) <= {key.removeprefix(callback.LOGGED) for key in logged[2]}
+    made = compare.of_models(
+        names, "trial"
+    )  # of the tables, as `make compare` reads them
+    assert set(made.measured) <= {
+        key.removeprefix(callback.LOGGED) for key in logged[2]
+    }
     for key, measure in made.measured.items():
-        values = np.exp(measure.values) if key in measures.LOGARITHMS else measure.values
+        values = (
+            np.exp(measure.values) if key in measures.LOGARITHMS else measure.values
+        )
         in_log = [row[callback.LOGGED + key] for row in logged.values()]
         assert in_log == pytest.approx(list(values[names]), rel=1e-5)
     page = STUDY.figures / f"compare-{names[0]}-{names[-1]}.html"
@@ -130,7 +162,9 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
     for prompt, text in measures.prompts().items():
         rewards = engine.score_replies(model, text, table["text"].tolist()[:50])
         assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=1e-5)
-    assert not np.allclose(table["best"], scores.read(scores.path_of(STUDY, names[0]))["best"])
+    assert not np.allclose(
+        table["best"], scores.read(scores.path_of(STUDY, names[0]))["best"]
+    )
 
 
 def test_an_adapter_in_training_is_scored_with_its_weights(folder):
@@ -152,13 +186,18 @@ def test_an_adapter_in_training_is_scored_with_its_weights(folder):
             ]
         ]
     )
-    assert rewards == pytest.approx(model(input_ids=ids).logits[:, 0].detach().numpy(), abs=1e-5)
+    assert rewards == pytest.approx(
+        model(input_ids=ids).logits[:, 0].detach().numpy(), abs=1e-5
+    )
 
 
 def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path):
     trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
     pairs = datasets.Dataset.from_dict(
-        {"chosen": ["I love hope.", "peace"] * 4, "rejected": ["I hate war.", "pain"] * 4}
+        {
+            "chosen": ["I love hope.", "peace"] * 4,
+            "rejected": ["I hate war.", "pain"] * 4,
+        }
     )
     arguments = trl.RewardConfig(
         output_dir=str(tmp_path / "run"),
@@ -175,19 +214,27 @@ def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path)
         AutoModelForSequenceClassification.from_pretrained(folder),
         AutoTokenizer.from_pretrained(folder),
     )
-    trainer = trl.RewardTrainer(model, arguments, train_dataset=pairs, processing_class=tokenizer)
-    trainer.add_callback(callback.ValueCardCallback(trainer, every=2, collection="trial"))
+    trainer = trl.RewardTrainer(
+        model, arguments, train_dataset=pairs, processing_class=tokenizer
+    )
+    trainer.add_callback(
+        callback.ValueCardCallback(trainer, every=2, collection="trial")
+    )
     trainer.train()
     log = trainer.state.log_history
     assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 2]
     assert [row["step"] for row in log if "accuracy" in row] == [2]
-    assert scores.path_of(STUDY, "run-step-000002").is_file()  # the name of the output folder
+    assert scores.path_of(
+        STUDY, "run-step-000002"
+    ).is_file()  # the name of the output folder
 
 
 def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):
     trainer = trainer_of(folder, tmp_path)
     for every in (0, "5", 2.5, True):
-        with pytest.raises(InputError, match="every .* steps is impossible; give a whole number"):
+        with pytest.raises(
+            InputError, match="every .* steps is impossible; give a whole number"
+        ):
             lib.ValueCardCallback(trainer, every)
     tokenizer = trainer.processing_class
     with pytest.raises(InputError, match="no tokenizer with a chat template"):
@@ -200,21 +247,28 @@ def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path
 def test_an_adapter_that_puts_tokens_before_the_text_is_refused(folder):
     peft = pytest.importorskip("peft")
     config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=4)
-    model = peft.get_peft_model(AutoModelForSequenceClassification.from_pretrained(folder), config)
+    model = peft.get_peft_model(
+        AutoModelForSequenceClassification.from_pretrained(folder), config
+    )
     with pytest.raises(InputError, match="PROMPT_TUNING puts tokens before each text"):
         callback.in_training(model, AutoTokenizer.from_pretrained(folder), "x")
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("no"), KeyError("a"), MemoryError(), InputError("a disk is full")]
+    "error",
+    [RuntimeError("no"), KeyError("a"), MemoryError(), InputError("a disk is full")],
 )
-def test_whatever_fails_in_a_card_the_training_goes_on(folder, tmp_path, monkeypatch, error):
+def test_whatever_fails_in_a_card_the_training_goes_on(
+    folder, tmp_path, monkeypatch, error
+):
     def fail(*given, **named):
         raise error
 
     monkeypatch.setattr(callback.engine, "score_inputs", fail)
     trainer = trainer_of(folder, tmp_path)
-    trainer.add_callback(callback.ValueCardCallback(trainer, every=2, collection="trial"))
+    trainer.add_callback(
+        callback.ValueCardCallback(trainer, every=2, collection="trial")
+    )
     with pytest.warns(UserWarning, match="no value card of step 0"):
         trainer.train()
     assert trainer.state.global_step == STEPS
@@ -226,7 +280,9 @@ def test_a_training_that_stops_early_has_a_card_of_its_last_step(folder, tmp_pat
             control.should_training_stop = True
 
     trainer = trainer_of(folder, tmp_path)
-    trainer.add_callback(callback.ValueCardCallback(trainer, every=50, collection="trial"))
+    trainer.add_callback(
+        callback.ValueCardCallback(trainer, every=50, collection="trial")
+    )
     trainer.add_callback(StopsAfterOne())  # after the card's turn in this step
     trainer.train()
     log = trainer.state.log_history

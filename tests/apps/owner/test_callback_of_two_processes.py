@@ -39,8 +39,19 @@ def test_one_process_of_two_makes_the_cards(tmp_path):
     script = tmp_path / "training.py"
     script.write_text(TRAINING)
     told = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", script, tmp_path],
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests/apps/owner'}", "PATH": ""},
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc_per_node",
+            "2",
+            script,
+            tmp_path,
+        ],
+        env={
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests/apps/owner'}",
+            "PATH": "",
+        },
         capture_output=True,
         text=True,
         timeout=600,
@@ -49,5 +60,7 @@ def test_one_process_of_two_makes_the_cards(tmp_path):
     assert "trained 0 3" in told.stdout and "trained 1 0" in told.stdout
     tables = sorted((tmp_path / "data/scores/trial").glob("*.parquet"))
     assert [path.stem[-6:] for path in tables] == ["000000", "000002", "000003"]
-    first, last = (pd.read_parquet(path)["greatest"] for path in (tables[0], tables[-1]))
+    first, last = (
+        pd.read_parquet(path)["greatest"] for path in (tables[0], tables[-1])
+    )
     assert (first != last).any()

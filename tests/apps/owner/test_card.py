@@ -51,7 +51,11 @@ def words() -> pd.DataFrame:
     sentiment = VADER.reindex(typed).fillna(0.0).to_numpy()
     sides = {"greatest": 0.5, "best": 0.4, "worst": -0.3}
     return pd.DataFrame(
-        {p: slope * sentiment + random.normal(size=len(typed)) for p, slope in sides.items()}, typed
+        {
+            p: slope * sentiment + random.normal(size=len(typed))
+            for p, slope in sides.items()
+        },
+        typed,
     )
 
 
@@ -64,7 +68,9 @@ def ranked() -> pd.Series:
 
 def texts_of(words: pd.DataFrame, ranked: pd.Series) -> dict[str, pd.DataFrame]:
     """These rewards as measures.type_texts returns them: one head."""
-    return {prompt: words[prompt].to_frame(0) for prompt in words} | {"items": ranked.to_frame(0)}
+    return {prompt: words[prompt].to_frame(0) for prompt in words} | {
+        "items": ranked.to_frame(0)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -96,21 +102,28 @@ def test_framing_is_the_ratio_of_four_standard_deviations(words, found):
 
 
 @pytest.mark.parametrize("prompt", measures.PROMPTS)
-def test_sentiment_is_the_slope_of_standardised_rewards_with_robust_errors(words, found, prompt):
+def test_sentiment_is_the_slope_of_standardised_rewards_with_robust_errors(
+    words, found, prompt
+):
     rewards, sentiment = rated(words)
-    fit = sm.OLS(stats.zscore(rewards[prompt]), sm.add_constant(sentiment)).fit(cov_type="HC3")
+    fit = sm.OLS(stats.zscore(rewards[prompt]), sm.add_constant(sentiment)).fit(
+        cov_type="HC3"
+    )
     half = stats.t.ppf(0.975, len(sentiment) - 1) * fit.bse[1]
     expected = [fit.params[1], fit.params[1] - half, fit.params[1] + half]
-    assert found.loc[f"sentiment_{prompt}", measures.COLUMNS[:3]].tolist() == pytest.approx(
-        expected, rel=1e-6
-    )
+    assert found.loc[
+        f"sentiment_{prompt}", measures.COLUMNS[:3]
+    ].tolist() == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_bend_is_the_slope_among_positive_words_less_that_among_negative_ones(words, found):
+def test_the_bend_is_the_slope_among_positive_words_less_that_among_negative_ones(
+    words, found
+):
     rewards, sentiment = rated(words)
     z = stats.zscore(rewards["best"].to_numpy())
     up, down = (
-        stats.linregress(sentiment[side], z[side]).slope for side in (sentiment > 0, sentiment < 0)
+        stats.linregress(sentiment[side], z[side]).slope
+        for side in (sentiment > 0, sentiment < 0)
     )
     assert found.loc["bend_best", "estimate"] == pytest.approx(up - down, rel=1e-9)
 
@@ -130,7 +143,9 @@ def test_frequency_is_the_slope_on_its_logarithm_at_equal_sentiment(words, found
 
 def test_agreement_is_kendalls_tau(words, ranked, found):
     rated_words = words.index[words.index.isin(VADER.index)]
-    tau = stats.kendalltau(VADER[rated_words], words.loc[rated_words, "greatest"]).statistic
+    tau = stats.kendalltau(
+        VADER[rated_words], words.loc[rated_words, "greatest"]
+    ).statistic
     assert found.loc["people_words", "estimate"] == pytest.approx(tau, abs=1e-9)
     people = measures.items()
     assert found.loc["people_items", "estimate"] == pytest.approx(
@@ -145,15 +160,21 @@ def test_kinds_are_those_of_the_section_on_people(ranked, found):
     for kind in ("identity", "nature", "technology", "sexual content"):
         group = values.loc[kind_of[kind_of == kind].index, "model"]
         half = (
-            stats.t.ppf(0.975, len(group) - 1) * group.std(ddof=1) / np.sqrt(len(group) - 1)
+            stats.t.ppf(0.975, len(group) - 1)
+            * group.std(ddof=1)
+            / np.sqrt(len(group) - 1)
         )  # crossed's influence: over n - 1
         row = found.loc[f"undervalued_{kind.split()[0]}"]
         expected = [group.mean(), group.mean() - half, group.mean() + half, len(group)]
         assert row.tolist() == pytest.approx(expected, rel=1e-6)
 
 
-def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(words, ranked, found):
-    again = measures.of_model(texts_of(5 * words[::-1] + 3, 0.01 * ranked[::-1] - 7), 0.5)
+def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(
+    words, ranked, found
+):
+    again = measures.of_model(
+        texts_of(5 * words[::-1] + 3, 0.01 * ranked[::-1] - 7), 0.5
+    )
     pd.testing.assert_frame_equal(again, found, rtol=1e-6)
 
 
@@ -167,20 +188,25 @@ def test_places_equal_the_ranks_of_pandas():
     own = own.assign(ci_low=own["estimate"] - 1, ci_high=own["estimate"] + 2)
     placed = others.places(own, beside)
     for key in keys:
-        together = pd.concat([beside.loc[key], pd.Series({"own": own.loc[key, "estimate"]})])
+        together = pd.concat(
+            [beside.loc[key], pd.Series({"own": own.loc[key, "estimate"]})]
+        )
         assert placed.loc[key, "below"] == together.rank(method="min")["own"] - 1
         assert (
             placed.loc[key, "equal"]
             == together.rank(method="max")["own"] - together.rank(method="min")["own"]
         )
         inside = [
-            own.loc[key, "ci_low"] <= value <= own.loc[key, "ci_high"] for value in beside.loc[key]
+            own.loc[key, "ci_low"] <= value <= own.loc[key, "ci_high"]
+            for value in beside.loc[key]
         ]
         assert placed.loc[key, "within"] == sum(inside) and placed.loc[key, "of"] == 10
 
 
 def test_a_model_is_not_placed_beside_itself_nor_beside_missing_values():
-    own = pd.DataFrame({"estimate": [1.0, 1.0], "ci_low": 0.0, "ci_high": 2.0}, ["a", "b"])
+    own = pd.DataFrame(
+        {"estimate": [1.0, 1.0], "ci_low": 0.0, "ci_high": 2.0}, ["a", "b"]
+    )
     beside = pd.DataFrame({"m": [1.0, np.nan], "n": [3.0, np.nan]}, ["a", "b"])
     placed = others.places(own, beside, "m")
     assert placed.loc["a"].tolist() == [0, 0, 0, 1]
@@ -198,24 +224,35 @@ def test_the_published_values_are_there_for_ten_models_and_are_plausible():
     # The control without a frequency bonus has the lowest slope, the one with equal sensitivities
     # the smallest bend.
     assert planted.loc["frequency_greatest"].idxmin() == "E-Gem-64"
-    assert planted.loc["bend_best"].idxmin() == planted.loc["framing"].idxmin() == "F-Lla-64"
+    assert (
+        planted.loc["bend_best"].idxmin()
+        == planted.loc["framing"].idxmin()
+        == "F-Lla-64"
+    )
 
 
 def test_ends_list_each_input_once_with_the_outermost_first(score_table):
-    table = score_table(list("abcdef"), groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, 2, 3, 4])
+    table = score_table(
+        list("abcdef"), groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, 2, 3, 4]
+    )
     ends = making.ends(table, 2)
     listed = ends.groupby("end")["text"].apply(list)
     assert listed["optimal"] == ["a", "f"] and listed["pessimal"] == ["c", "d"]
     assert ends["position"].tolist() == [1, 2, 1, 2]
     with pytest.raises(
-        InputError, match="5 tokens that .* are too few, 20 are needed; score a model with a larger"
+        InputError,
+        match="5 tokens that .* are too few, 20 are needed; score a model with a larger",
     ):
         making.ends(table)
 
 
 def test_words_to_combine_are_letters_that_are_read_as_one_token(score_table):
-    table = score_table([" love", "x1", "hate", "Mut", "two words"], greatest=[1, 9, -5, 3, 8])
-    table["reply_ids"] = [np.array(ids, dtype=np.int32) for ids in ([7], [8], [9], [3, 4], [5])]
+    table = score_table(
+        [" love", "x1", "hate", "Mut", "two words"], greatest=[1, 9, -5, 3, 8]
+    )
+    table["reply_ids"] = [
+        np.array(ids, dtype=np.int32) for ids in ([7], [8], [9], [3, 4], [5])
+    ]
     assert measures.words_at(table, "optimal") == ["love", "hate"]
     assert measures.words_at(table, "pessimal") == ["hate", "love"]
     with pytest.raises(InputError, match="fewer than two tokens are words"):
@@ -224,18 +261,29 @@ def test_words_to_combine_are_letters_that_are_read_as_one_token(score_table):
 
 def test_pairs_are_all_that_can_be_typed_and_tell_which_survive(monkeypatch):
     def score_replies(model, prompt, typed, bos):
-        return np.array([len(text) + (text[0] == "b") for text in typed], dtype=np.float32)
+        return np.array(
+            [len(text) + (text[0] == "b") for text in typed], dtype=np.float32
+        )
 
     def inputs_for(prompt, typed):
         return SimpleNamespace(
             reply_ids=[(i,) for i in range(len(typed))], group=np.arange(len(typed))
         )
 
-    decoded = ["a a", "a bb", "bb-a", "bb bb"]  # the third does not come back as it was typed
+    decoded = [
+        "a a",
+        "a bb",
+        "bb-a",
+        "bb bb",
+    ]  # the third does not come back as it was typed
     tokenizer = SimpleNamespace(batch_decode=lambda ids, **options: decoded)
-    monkeypatch.setattr("lib.apps.owner.card.making.engine.score_replies", score_replies)
+    monkeypatch.setattr(
+        "lib.apps.owner.card.making.engine.score_replies", score_replies
+    )
     pairs = making.pairs(
-        SimpleNamespace(inputs_for=inputs_for, tokenizer=tokenizer), ["a", "bb"], "optimal"
+        SimpleNamespace(inputs_for=inputs_for, tokenizer=tokenizer),
+        ["a", "bb"],
+        "optimal",
     )
     assert pairs["reply"].tolist() == ["bb bb", "bb a", "a bb", "a a"]
     assert pairs.set_index("reply")["survives"].to_dict()["bb a"] is False
@@ -282,7 +330,10 @@ def test_a_measure_is_read_by_the_side_of_its_null_on_which_the_interval_lies(
     measure, values, direction
 ):
     given = pd.concat(
-        [row(*values[:3]), pd.Series(values[3:], random_heads.BAND[: len(values[3:])], dtype=float)]
+        [
+            row(*values[:3]),
+            pd.Series(values[3:], random_heads.BAND[: len(values[3:])], dtype=float),
+        ]
     )
     assert measures.direction(measure, given) == direction
     assert making.reading(measure, given).startswith(
@@ -292,7 +343,10 @@ def test_a_measure_is_read_by_the_side_of_its_null_on_which_the_interval_lies(
 
 def test_values_and_places_as_texts():
     assert making.value(row(-0.4, -0.5, 0.1)) == "−0.40 [−0.50, 0.10]"
-    assert making.place(row(0, -1, 1, 8, 0, 3)) == "above 8 of 10 (its interval holds 3 of the 10)"
+    assert (
+        making.place(row(0, -1, 1, 8, 0, 3))
+        == "above 8 of 10 (its interval holds 3 of the 10)"
+    )
     assert making.place(row(0, -1, 1, 0, 2, 0)) == "above 0 of 10, equal to 2"
 
 
@@ -301,11 +355,16 @@ def test_measures_of_head_0_are_those_of_the_card(words, ranked, found):
     assert estimates[0].to_dict() == pytest.approx(
         found["estimate"].drop("read_as_itself").to_dict(), abs=1e-9
     )
-    assert random_heads.band(estimates).isna().all(axis=None)  # an encoder has no other head
+    assert (
+        random_heads.band(estimates).isna().all(axis=None)
+    )  # an encoder has no other head
 
 
 def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked):
-    rewards = {prompt: pd.DataFrame({0: words[prompt], 1: words[prompt] / 10}) for prompt in words}
+    rewards = {
+        prompt: pd.DataFrame({0: words[prompt], 1: words[prompt] / 10})
+        for prompt in words
+    }
     estimates = random_heads.estimates(
         rewards | {"items": pd.DataFrame({0: ranked, 1: ranked / 10})}
     )
@@ -331,7 +390,9 @@ def test_the_first_of_the_heads_is_the_models_own_and_the_others_are_it_with_oth
     assert torch.equal(rewards[:, 0], model.head(hidden, gate))
     # a linear head of shuffled inputs is one of shuffled weights, and as long
     if kind == "linear_llama":
-        weights = torch.linalg.lstsq(torch.eye(width), wide(torch.eye(width), None)).solution.T
+        weights = torch.linalg.lstsq(
+            torch.eye(width), wide(torch.eye(width), None)
+        ).solution.T
         lengths = weights.norm(dim=1)
         assert (
             torch.allclose(lengths, lengths[0].expand_as(lengths))
@@ -370,13 +431,16 @@ def test_ten_models_that_learned_nothing_have_hardly_a_finding(monkeypatch, tmp_
 
 def test_p_values_are_adjusted_for_all_measures_of_a_card(found):
     band = pd.DataFrame(
-        {"random_low": np.nan, "random_high": np.nan, "random_p": [np.nan, 0.9]}, found.index[:2]
+        {"random_low": np.nan, "random_high": np.nan, "random_p": [np.nan, 0.9]},
+        found.index[:2],
     )
     corrected = measures.corrected(found.join(band))
     # the larger of its two p-values
     assert np.isnan(corrected["read_as_itself"]) and corrected.iloc[1] >= 0.9
     null = measures.MEASURES.loc[found.index, "null"].drop("read_as_itself")
-    excluded = (found.loc[null.index, "ci_low"] > null) | (found.loc[null.index, "ci_high"] < null)
+    excluded = (found.loc[null.index, "ci_low"] > null) | (
+        found.loc[null.index, "ci_high"] < null
+    )
     # none that its own interval leaves undecided
     assert (excluded[corrected[null.index] < 0.05]).all()
 
@@ -397,7 +461,8 @@ def test_limits_are_a_gate_with_an_exit_code(card, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["length,much,", "length,,", "length,2,1", ",1,2", "bend_best,1,2", "length,nan,1"]
+    "line",
+    ["length,much,", "length,,", "length,2,1", ",1,2", "bend_best,1,2", "length,nan,1"],
 )
 def test_a_line_that_is_no_limit_is_named(tmp_path, line):
     (tmp_path / "limits.csv").write_text(f"measure,low,high\nbend_best,0,\n{line}\n")
@@ -451,10 +516,16 @@ def card(found) -> Card:
     ).assign(random_high=0.1)
     measured, compared = making.placed(found.join(band), Collection("mine"), "x<y>")
     rewards = pd.DataFrame(
-        {"good": [2.0, 4.0], "bad": [0.0, 3.0], **dict.fromkeys(replies.SWAPS, [0.0, 4.0])}
+        {
+            "good": [2.0, 4.0],
+            "bad": [0.0, 3.0],
+            **dict.fromkeys(replies.SWAPS, [0.0, 4.0]),
+        }
     )
     lists = pd.DataFrame(
-        [[0.2, 0.1, 0.3, 9, -0.1, 0.1]], ["<mine>"], [*measures.COLUMNS, *random_heads.BAND]
+        [[0.2, 0.1, 0.3, 9, -0.1, 0.1]],
+        ["<mine>"],
+        [*measures.COLUMNS, *random_heads.BAND],
     )
     rewards = pd.concat({0: rewards}, axis=1)  # of the only head
     spam = {
@@ -492,9 +563,13 @@ def test_the_page_asks_for_nothing_and_no_token_acts(card):
     text = page.as_html(card)
     for token in [*HOSTILE[:3], "<b>model</b>", "x<y>", "<mine>", "<0.1>"]:
         assert token not in text
-    assert f"computed with torch &lt;0.1&gt; instead of {io.versions()['torch']}." in text
+    assert (
+        f"computed with torch &lt;0.1&gt; instead of {io.versions()['torch']}." in text
+    )
     assert "<script" not in text and "http" not in text and "url(" not in text
-    assert text.count('<svg class="strip"') == len(card.measured) and 'src="' not in text
+    assert (
+        text.count('<svg class="strip"') == len(card.measured) and 'src="' not in text
+    )
     assert "\u202e" not in text and "\x1b" not in text
     assert not re.search(r"\$x\$|\\\(x\\\)", text)
     # of rewards from outside
@@ -505,7 +580,9 @@ def test_the_json_holds_every_number_and_is_plain(card):
     text = page.as_json(card)
     assert text.isascii()
     content = json.loads(text)
-    assert content["real_replies"]["length"]["flips"] == card.swaps.loc["length", "flips"]
+    assert (
+        content["real_replies"]["length"]["flips"] == card.swaps.loc["length", "flips"]
+    )
     assert content["own_lists"]["<mine>"]["n"] == 9
     assert [row["text"] for row in content["spam"]] == [*HOSTILE, "love", "fuck"]
     assert [one["key"] for one in content["measures"]] == list(card.measured.index)
@@ -526,19 +603,27 @@ def test_the_json_holds_every_number_and_is_plain(card):
             "p_corrected",
             "published",
         }
-        assert one["estimate"] == pytest.approx(card.measured.loc[one["key"], "estimate"], rel=1e-6)
+        assert one["estimate"] == pytest.approx(
+            card.measured.loc[one["key"], "estimate"], rel=1e-6
+        )
         assert set(one["published"]["place"]) == {"below", "equal", "within", "of"}
-        lower = sum(value < one["estimate"] for value in one["published"]["values"].values())
+        lower = sum(
+            value < one["estimate"] for value in one["published"]["values"].values()
+        )
         assert lower == one["published"]["place"]["below"]
     assert content["tokens"]["optimal"][0]["text"] == HOSTILE[0]
     assert content["settings"]["prompts"] == measures.prompts()
 
 
-def test_a_model_is_outside_where_its_whole_interval_is_beyond_the_published_range(card):
+def test_a_model_is_outside_where_its_whole_interval_is_beyond_the_published_range(
+    card,
+):
     published = card.others["published"].drop(index="read_as_itself")
     own = card.measured.loc[published.index]
     outside = card.outside()
-    expected = (own["ci_low"] > published.max(axis=1)) | (own["ci_high"] < published.min(axis=1))
+    expected = (own["ci_low"] > published.max(axis=1)) | (
+        own["ci_high"] < published.min(axis=1)
+    )
     assert outside["is_outside"].to_dict() == expected.to_dict()
     assert 0 < expected.sum() < len(expected)
     assert outside["away"].loc["framing"] == pytest.approx(
@@ -557,9 +642,15 @@ def test_the_command_names_no_folder_of_this_machine(tmp_path):
 
 
 @pytest.mark.parametrize("beta, end", [(1.0, ""), (0.1, " BETA=0.1")])
-def test_the_command_of_an_implicit_reward_names_reference_and_beta(tmp_path, beta, end):
-    policy, reference = (str(make_causal(tmp_path / name, "llama")) for name in ("pi", "ref"))
-    named = making.what_to_name(implicit.load(policy, reference, beta=beta, untrained=True))
+def test_the_command_of_an_implicit_reward_names_reference_and_beta(
+    tmp_path, beta, end
+):
+    policy, reference = (
+        str(make_causal(tmp_path / name, "llama")) for name in ("pi", "ref")
+    )
+    named = making.what_to_name(
+        implicit.load(policy, reference, beta=beta, untrained=True)
+    )
     assert named == f"<folder of pi> REFERENCE=<folder of ref>{end}"
 
 
@@ -570,7 +661,9 @@ def test_each_real_reply_is_scored_after_its_own_question(monkeypatch):
     monkeypatch.setattr(replies.engine, "score_replies", score_replies)
     scored, texts = replies.score(None), pd.read_csv(ROOT / "data/real_replies.csv")
     for row in texts.itertuples():
-        assert scored.loc[row.prompt, (0, row.version)] == len(row.prompt) + 1000 * len(row.reply)
+        assert scored.loc[row.prompt, (0, row.version)] == len(row.prompt) + 1000 * len(
+            row.reply
+        )
 
 
 def test_a_swap_is_in_units_of_good_less_bad_and_flips_what_it_exceeds():
@@ -614,16 +707,22 @@ def test_own_lists_that_cannot_be_measured_are_refused(tmp_path, head):
 
 
 def test_accents_are_composed_and_joiners_between_letters_are_kept(tmp_path):
-    (tmp_path / "own.csv").write_text(f"{FOUR}cafe\u0301,a\n\u0645\u06cc\u200c\u062e,a\n")
+    (tmp_path / "own.csv").write_text(
+        f"{FOUR}cafe\u0301,a\n\u0645\u06cc\u200c\u062e,a\n"
+    )
     lists = replies.read_lists(tmp_path / "own.csv")
-    assert {"caf\u00e9", "\u0645\u06cc\u200c\u062e"} < set(lists.index) and lists["a"].sum() == 6
+    assert {"caf\u00e9", "\u0645\u06cc\u200c\u062e"} < set(lists.index) and lists[
+        "a"
+    ].sum() == 6
 
 
 def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):
     asked = measures.words()[:300]
     liked, file = asked[::30], tmp_path / "own.csv"
     file.write_text(
-        "word,list\n" + "".join(f"{word},liked\n" for word in liked) + "zzyzx,liked\nzzyzx,liked\n"
+        "word,list\n"
+        + "".join(f"{word},liked\n" for word in liked)
+        + "zzyzx,liked\nzzyzx,liked\n"
     )
     noise = np.random.default_rng(0).normal(size=(301, 1))
     rewards = pd.DataFrame(noise[:300], asked)
@@ -637,7 +736,11 @@ def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):
     table = replies.own_lists(None, rewards, replies.read_lists(file))
     assert scored == [["zzyzx"]]  # the other words have rewards already
     own = table.loc["liked"]
-    assert 2 < own["estimate"] * rewards[0].std() < 4 and own["ci_low"] > 0 and own["n"] == 11
+    assert (
+        2 < own["estimate"] * rewards[0].std() < 4
+        and own["ci_low"] > 0
+        and own["n"] == 11
+    )
     assert np.isnan(own["random_low"])
 
 
@@ -667,16 +770,22 @@ def study(monkeypatch, tmp_path) -> Collection:
 def test_a_card_reads_a_table_of_its_own_settings_and_completes_one_that_lacks_a_prompt(
     monkeypatch, loaded, study, score_table
 ):
-    path, settings = scores.path_of(study, "m"), engine.settings_of(loaded, score_table())
+    path, settings = (
+        scores.path_of(study, "m"),
+        engine.settings_of(loaded, score_table()),
+    )
     rewards = {prompt: np.arange(15) for prompt in measures.PROMPTS}
     for asked in (measures.prompts(), measures.prompts() | {"mine": "Why?"}):
         scores.write(score_table(**rewards), path, settings | {"prompts": asked})
         assert len(making.vocabulary_of(loaded, study)) == 15
     scores.write(
-        score_table(**rewards), path, settings | {"bos": "double", "prompts": measures.prompts()}
+        score_table(**rewards),
+        path,
+        settings | {"bos": "double", "prompts": measures.prompts()},
     )
     with pytest.raises(
-        InputError, match="this card differ in bos .*delete it, or make the card in another"
+        InputError,
+        match="this card differ in bos .*delete it, or make the card in another",
     ):
         making.vocabulary_of(loaded, study)
     scores.write(score_table(), path, settings)
@@ -689,16 +798,25 @@ def test_a_card_reads_a_table_of_its_own_settings_and_completes_one_that_lacks_a
     assert asked == [measures.prompts()]
 
 
-def test_a_card_asks_the_papers_questions_whatever_the_projects_prompts_are(monkeypatch, tmp_path):
+def test_a_card_asks_the_papers_questions_whatever_the_projects_prompts_are(
+    monkeypatch, tmp_path
+):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "prompts.csv").write_text('prompt,text\ngreatest,"What is worst?"\n')
+    (tmp_path / "data" / "prompts.csv").write_text(
+        'prompt,text\ngreatest,"What is worst?"\n'
+    )
     monkeypatch.setattr("lib.tables.prompts.DATA", tmp_path / "data")
-    assert measures.prompts()["greatest"] == "What, in one word, is the greatest thing ever?"
+    assert (
+        measures.prompts()["greatest"]
+        == "What, in one word, is the greatest thing ever?"
+    )
 
 
 def test_a_group_of_models_has_no_card(capsys):
     assert run.main(["card", "paper"]) == 2
-    assert "'paper' names 10 reward models; a card is about one" in capsys.readouterr().err
+    assert (
+        "'paper' names 10 reward models; a card is about one" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("small_models")
@@ -733,7 +851,9 @@ def test_a_model_of_vaders_ratings_is_measured_without_the_words_of_its_training
         "items": pd.DataFrame({0: [1.0]}, ["Water"]),
     }
     kept = measures.without_labels(typed, "V-Smol-135M")
-    assert set(words[~rated]) | set(words[rated & unseen]) == set(kept["greatest"].index)
+    assert set(words[~rated]) | set(words[rated & unseen]) == set(
+        kept["greatest"].index
+    )
     assert 0.2 < (rated & unseen).sum() / rated.sum() < 0.45  # a third of all stems
     assert kept["items"] is typed["items"]  # nobody rated items
     assert measures.without_labels(typed, "A-Gem-96") == typed

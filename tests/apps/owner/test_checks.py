@@ -51,8 +51,12 @@ def order_the_pairs(folder, sign: float = 1.0):
             folder, oracle.input_ids(tokenizer, row.prompt, [row.better, row.worse])
         )
         margins.append(better[-1] - worse[-1])
-    weight = torch.linalg.lstsq(torch.stack(margins), sign * torch.ones(len(margins), 1)).solution.T
-    change_tensors(folder, lambda tensors: tensors | {"score.weight": weight.contiguous()})
+    weight = torch.linalg.lstsq(
+        torch.stack(margins), sign * torch.ones(len(margins), 1)
+    ).solution.T
+    change_tensors(
+        folder, lambda tensors: tensors | {"score.weight": weight.contiguous()}
+    )
     return folder
 
 
@@ -116,13 +120,16 @@ def test_every_row_is_ok_where_nothing_is_wrong(spoiled, options):
     own = row_of(report, "own class").numbers
     assert own["largest difference"] <= own["tolerance"] < 1e-3
     assert row_of(report, "pairs").numbers["right"] == 12
-    assert row_of(report, "pairs").numbers["margins"] == pytest.approx([1.0] * 12, abs=1e-2)
+    assert row_of(report, "pairs").numbers["margins"] == pytest.approx(
+        [1.0] * 12, abs=1e-2
+    )
 
 
 def test_an_encoder_and_heads_without_a_class_are_checked_too(tmp_path):
     encoder = checked(tiny.make_checkpoint(tmp_path / "deberta", "deberta"))
     assert (
-        statuses(encoder)["own class"] == "ok" and "DebertaV2" in row_of(encoder, "own class").found
+        statuses(encoder)["own class"] == "ok"
+        and "DebertaV2" in row_of(encoder, "own class").found
     )
     armorm = checked(tiny.make_checkpoint(tmp_path / "armorm", "armorm"))
     assert "transformers has none" in row_of(armorm, "own class").found
@@ -132,7 +139,9 @@ def test_an_encoder_and_heads_without_a_class_are_checked_too(tmp_path):
 
 
 def test_an_encoder_with_a_chat_template_is_compared_by_that_template(tmp_path):
-    template = "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
+    template = (
+        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
+    )
     report = checked(tiny.make_checkpoint(tmp_path, "deberta", template=template))
     assert statuses(report)["own class"] == "ok", report.lines()
     assert "one here, none by apply_chat_template" in row_of(report, "token ids").found
@@ -142,10 +151,12 @@ def test_gpt2_has_all_rows_and_only_random_pairs_are_wrong(tmp_path):
     config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1)
     tiny.save_other(tmp_path, config, "llama", 0, template="llama3")
     report = checked(tmp_path)
-    assert sorted(statuses(report)) == sorted(ROWS) and set(report.wrong) <= {"pairs"}, (
+    assert sorted(statuses(report)) == sorted(ROWS) and set(report.wrong) <= {
+        "pairs"
+    }, report.lines()
+    assert statuses(report)["attention"] == statuses(report)["own class"] == "ok", (
         report.lines()
     )
-    assert statuses(report)["attention"] == statuses(report)["own class"] == "ok", report.lines()
 
 
 def cut_short(folder):
@@ -169,7 +180,13 @@ def change_head(change):
 
 
 WRONG = {  # name -> row, checkpoint, what is done to it, words of what was found and of the remedy
-    "cut short": ("loading", LLAMA, cut_short, "not a whole safetensors file", "download it"),
+    "cut short": (
+        "loading",
+        LLAMA,
+        cut_short,
+        "not a whole safetensors file",
+        "download it",
+    ),
     "with an empty head": (
         "head",
         LLAMA,
@@ -223,7 +240,9 @@ WRONG = {  # name -> row, checkpoint, what is done to it, words of what was foun
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_checkpoint_that_is_wrong_in_one_way_is_wrong_in_that_row_alone(spoiled, name, capsys):
+def test_a_checkpoint_that_is_wrong_in_one_way_is_wrong_in_that_row_alone(
+    spoiled, name, capsys
+):
     row, options, spoil, found, remedy = WRONG[name]
     folder = spoiled(options)
     if spoil:
@@ -295,7 +314,14 @@ NOTES = {
         "the tokenizer pads with",
         (),
     ),
-    "without a pad token": ("pad token", LLAMA | {"pad": "none"}, None, {}, "names none", ()),
+    "without a pad token": (
+        "pad token",
+        LLAMA | {"pad": "none"},
+        None,
+        {},
+        "names none",
+        (),
+    ),
     "that reads control strings as text": (
         "special tokens",
         LLAMA | {"template": "chatml"},
@@ -330,7 +356,9 @@ def test_what_is_to_be_noted_is_a_note_in_that_row(spoiled, name):
     if spoil:
         spoil(folder)
     report = checked(folder, **asked)
-    assert statuses(report)[row] == "note" and found in row_of(report, row).found, report.lines()
+    assert statuses(report)[row] == "note" and found in row_of(report, row).found, (
+        report.lines()
+    )
     moved = {name for name, status in statuses(report).items() if status != "ok"}
     # the tokenizers add a bos, and their templates none
     assert moved - {row, "token ids", *others} == set()
@@ -345,20 +373,27 @@ def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tm
     assert row.remedy == "say --read-at last here"
     assert row_of(as_transformers, "own class").status == "ok"
     at_closing = checked(folder, read_at="last")
-    assert row_of(at_closing, "reward read at").remedy == "say --read-at last_not_pad here"
+    assert (
+        row_of(at_closing, "reward read at").remedy == "say --read-at last_not_pad here"
+    )
     own = row_of(at_closing, "own class")
     assert own.status == "note" and own.numbers["largest difference"] > 0.1
 
 
-def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(made, monkeypatch):
+def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(
+    made, monkeypatch
+):
     right = heads.LinearHead.forward
     monkeypatch.setattr(
-        heads.LinearHead, "forward", lambda self, hidden, gate=None: 1.01 * right(self, hidden)
+        heads.LinearHead,
+        "forward",
+        lambda self, hidden, gate=None: 1.01 * right(self, hidden),
     )
     report = checked(made(LLAMA))
     assert (
         report.wrong == ["own class"]
-        and "LlamaForSequenceClassification gives 8" in row_of(report, "own class").found
+        and "LlamaForSequenceClassification gives 8"
+        in row_of(report, "own class").found
     )
 
 
@@ -368,7 +403,9 @@ def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(made, mon
 def test_pairs_by_hand(right, status):
     given = np.array([[1.0, 0.0]] * right + [[0.0, 1.0]] * (12 - right))
     row = pairs_row(given, planted=False)
-    assert row.status == status and row.found.startswith(f"{right} of 12 harmless pairs")
+    assert row.status == status and row.found.startswith(
+        f"{right} of 12 harmless pairs"
+    )
     assert ("cannot be told from a random head's" in row.found) == (2 < right < 10)
     assert pairs_row(given, planted=True).status == ("ok" if status == "ok" else "note")
     assert pairs_row(np.full((12, 2), np.nan), planted=True).status == "wrong"
@@ -379,7 +416,9 @@ def test_pairs_of_a_model_that_its_own_class_reads_alike_do_not_call_it_wrongly_
 ):
     def pairs_of(head):
         folder = shutil.copytree(made(LLAMA), tmp_path / str(head))
-        change_head(lambda w: torch.randn(w.shape, generator=torch.manual_seed(head)))(folder)
+        change_head(lambda w: torch.randn(w.shape, generator=torch.manual_seed(head)))(
+            folder
+        )
         return row_of(checked(folder), "pairs")
 
     rows = [pairs_of(seed) for seed in range(3)]
@@ -395,7 +434,8 @@ def test_weights_that_do_not_fit_are_left_in_their_files(made):
     assert report.wrong == [] and "layer by layer" in row_of(report, "memory").found
     # no distances
     assert (
-        row_of(report, "token ids").status == "note" and row_of(report, "token ids").numbers == {}
+        row_of(report, "token ids").status == "note"
+        and row_of(report, "token ids").numbers == {}
     )
     assert {row.found for row in report.rows[-3:]} == {
         "not run: the weights do not fit into memory"
@@ -406,8 +446,13 @@ def test_machines_read_the_same_report(made, capsys):
     folder = made(LLAMA)
     assert run.main(["check", str(folder), "--json", "--device", "cpu"]) == 0
     read = json.loads(capsys.readouterr().out)
-    size = sum(tensor.numel() for tensor in load_file(folder / "model.safetensors").values())
-    assert read["rows"][0]["numbers"] == {"bytes": 4 * size, "parameters": size}  # float32
+    size = sum(
+        tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
+    )
+    assert read["rows"][0]["numbers"] == {
+        "bytes": 4 * size,
+        "parameters": size,
+    }  # float32
     assert read["is_right"] and [row["name"] for row in read["rows"]][:3] == [
         "files",
         "head",

@@ -24,7 +24,8 @@ from lib.tables import scores
 from lib.tables.prompts import read_prompts
 
 ray = pytest.importorskip(
-    "ray", reason="Ray is not installed: pip install -c requirements.lock -e '.[cluster]'"
+    "ray",
+    reason="Ray is not installed: pip install -c requirements.lock -e '.[cluster]'",
 )
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
@@ -59,19 +60,29 @@ def test_a_model_takes_a_fraction_of_a_card_one_or_several_by_its_memory(
     memory, models, gpus, fits
 ):
     asks = {"num_cpus": 1, "num_gpus": gpus}
-    assert commands.place(memory * GB, False, [CARDS, SERVER], models, card=80 * GB) == (asks, fits)
+    assert commands.place(
+        memory * GB, False, [CARDS, SERVER], models, card=80 * GB
+    ) == (asks, fits)
 
 
 def test_on_cpus_a_small_model_takes_one_core_and_a_large_one_its_node():
-    assert commands.place(GB, True, [SERVER], 3) == ({"num_cpus": 1, "memory": GB}, True)
-    assert commands.place(GB, False, [HEAD, SERVER], 3) == ({"num_cpus": 16, "memory": GB}, True)
+    assert commands.place(GB, True, [SERVER], 3) == (
+        {"num_cpus": 1, "memory": GB},
+        True,
+    )
+    assert commands.place(GB, False, [HEAD, SERVER], 3) == (
+        {"num_cpus": 16, "memory": GB},
+        True,
+    )
     # layer by layer
     assert commands.place(70 * GB, False, [SERVER], 1) == ({"num_cpus": 16}, False)
 
 
 @pytest.mark.parametrize("address", ["head", "ray://head", "head:port", "127.0.0.1:1"])
 def test_where_no_head_answers_one_line_says_so(address):
-    with pytest.raises(InputError, match=f"^no Ray head answers at '{address}' .*ray start --head"):
+    with pytest.raises(
+        InputError, match=f"^no Ray head answers at '{address}' .*ray start --head"
+    ):
         commands.score(address, "A-Gem-48")
 
 
@@ -79,9 +90,13 @@ def test_where_no_head_answers_one_line_says_so(address):
 def project(tmp_path_factory) -> Path:
     """A copy of what the commands need of the project, without notebooks; scores go into it."""
     folder = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(
-        ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models")
+        ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copytree(
+        ROOT / "data",
+        folder / "data",
+        ignore=shutil.ignore_patterns("scores", "cache", "models"),
     )
     shutil.copy(ROOT / "requirements.lock", folder)
     return folder
@@ -96,7 +111,9 @@ def models(tmp_path_factory) -> dict[str, str]:
     for seed, (name, of) in enumerate(NAMES.items()):
         profile = planting.profile(of)
         model = small_models.new_model(profile, seed)
-        reward_models.save(folder / name, model.backbone, model.head, profile.head, model.tokenizer)
+        reward_models.save(
+            folder / name, model.backbone, model.head, profile.head, model.tokenizer
+        )
         made[name] = str(folder / name)
     shutil.copytree(folder / "one", folder / "bad")
     tensors = load_file(folder / "bad" / "model.safetensors")
@@ -133,17 +150,27 @@ def patiently(start):
 def nodes(project):
     """A head and another node, with one core each."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("PYTHONPATH", os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")]))
+    patch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")])
+    )
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    patch.setenv("RAY_worker_niceness", "0")  # else whatever runs beside these tests comes first
-    small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+    patch.setenv(
+        "RAY_worker_niceness", "0"
+    )  # else whatever runs beside these tests comes first
+    small = {
+        "num_cpus": 1,
+        "object_store_memory": 100_000_000,
+        "include_dashboard": False,
+    }
     quick = {
         "health_check_initial_delay_ms": 0,
         "health_check_period_ms": 1000,
         "health_check_failure_threshold": 5,
     }
     running = patiently(
-        lambda: Nodes(initialize_head=True, head_node_args=small | {"_system_config": quick})
+        lambda: Nodes(
+            initialize_head=True, head_node_args=small | {"_system_config": quick}
+        )
     )
     patiently(lambda: running.add_node(**small))
     yield running
@@ -153,7 +180,9 @@ def nodes(project):
 
 def started(project: Path, *arguments: str) -> subprocess.Popen:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-m", "lib.run", *arguments], cwd=project, **pipes)
+    return subprocess.Popen(
+        [sys.executable, "-m", "lib.run", *arguments], cwd=project, **pipes
+    )
 
 
 def finished(process: subprocess.Popen) -> tuple[int, str, str]:
@@ -178,7 +207,9 @@ def scorers() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::score_model"):
+            if process.cmdline()[:1] and process.cmdline()[0].startswith(
+                "ray::score_model"
+            ):
                 found.append(process)
         except psutil.Error:
             continue
@@ -189,7 +220,9 @@ def shards_in(folder: Path) -> list[Path]:
     return list(folder.glob("*.shards/*-0*.rewards"))
 
 
-def test_killed_workers_and_a_killed_node_leave_the_same_tables(project, models, alone, nodes):
+def test_killed_workers_and_a_killed_node_leave_the_same_tables(
+    project, models, alone, nodes
+):
     mine = project / "data" / "scores" / "mine"
     asked = [
         "score",
@@ -223,10 +256,13 @@ def test_killed_workers_and_a_killed_node_leave_the_same_tables(project, models,
         pd.testing.assert_frame_equal(
             scores.read(mine / f"{name}.parquet"), table, check_exact=True
         )
-    assert [path.name for path in mine.iterdir() if path.suffix not in (".parquet", ".lock")] == []
+    assert [
+        path.name for path in mine.iterdir() if path.suffix not in (".parquet", ".lock")
+    ] == []
     # What its rewards depend on is the same too; a run of one process would take it for its own.
     held, own = (
-        frame.attrs["metadata"] for frame in (scores.read(mine / "one.parquet"), alone["one"])
+        frame.attrs["metadata"]
+        for frame in (scores.read(mine / "one.parquet"), alone["one"])
     )
     assert held.keys() == own.keys()
     assert {key for key in held if held[key] != own[key]} <= {"start", "seconds"}
@@ -280,7 +316,9 @@ PARAMETERS = (
 def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(
     project, models, nodes, write_notebook
 ):
-    write_notebook(project / "notebooks" / "01_score.ipynb", SCORING, parameters=PARAMETERS)
+    write_notebook(
+        project / "notebooks" / "01_score.ipynb", SCORING, parameters=PARAMETERS
+    )
     write_notebook(project / "notebooks" / "02_all.ipynb", NOTEBOOK)
     asked = [
         "reproduce",
@@ -295,7 +333,10 @@ def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(
     code, out, err = finished(started(project, *asked))
     assert code == 1, err
     [failed] = [line for line in out.splitlines() if line.startswith("failed: ")]
-    assert failed.startswith("failed: 01_score-bad: ") and "the reward of the reply " in failed
+    assert (
+        failed.startswith("failed: 01_score-bad: ")
+        and "the reward of the reply " in failed
+    )
     assert "Notebooks: 2 run, 1 failed." in out.splitlines()
     assert (project / "figures" / "ours" / "02_all.html").is_file()
     code, out, err = finished(started(project, *asked))
@@ -306,17 +347,34 @@ def test_a_killed_driver_leaves_nothing_behind_and_the_next_run_the_same_table(
     project, models, alone
 ):
     """On a Ray of its own, in the middle of the scoring."""
-    asked = ["score", models["one"], "--on", "auto", "--device", "cpu", "--collection", "killed"]
+    asked = [
+        "score",
+        models["one"],
+        "--on",
+        "auto",
+        "--device",
+        "cpu",
+        "--collection",
+        "killed",
+    ]
     process = started(project, *asked)
     wait_until(
-        lambda: shards_in(project / "data" / "scores" / "killed") or process.poll() is not None
+        lambda: (
+            shards_in(project / "data" / "scores" / "killed")
+            or process.poll() is not None
+        )
     )
     begun = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in one.name() for one in begun)
     process.kill()
     assert finished(process)[0] == -signal.SIGKILL
     wait_until(
-        lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in begun)
+        lambda: (
+            not any(
+                one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+                for one in begun
+            )
+        )
     )
     assert finished(started(project, *asked))[0] == 0
     table = scores.read(project / "data" / "scores" / "killed" / "one.parquet")

@@ -33,10 +33,13 @@ def made_up(name: str, seed: int, slope: float = 0.4) -> compare.Rewards:
         for p, sign in {"greatest": 1, "best": 1, "worst": -1}.items()
     }
     texts["items"] = (
-        people / 4000 + of_words.normal(size=len(people)) + 0.1 * of_seed.normal(size=len(people))
+        people / 4000
+        + of_words.normal(size=len(people))
+        + 0.1 * of_seed.normal(size=len(people))
     )
     tokens = pd.Series(
-        of_words.normal(size=50) + 0.1 * of_seed.normal(size=50), [f"t{i}" for i in range(50)]
+        of_words.normal(size=50) + 0.1 * of_seed.normal(size=50),
+        [f"t{i}" for i in range(50)],
     )
     tokens["t7"] += 9.0 * (slope > 1)
     settings = {"model": name, "prompts": measures.prompts(), "reply_mode": "text"}
@@ -49,7 +52,10 @@ def fewer():
     with pytest.MonkeyPatch.context() as patch:
         people = measures.items()
         some = people[
-            measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""
+            measures.kinds.kinds_of(
+                people.index, measures.planting.word_kinds(), titles=True
+            )
+            != ""
         ]
         some = pd.concat([some, people.drop(some.index)[::12]])
         patch.setattr(measures, "items", lambda: some)
@@ -70,21 +76,32 @@ def test_a_planted_change_is_claimed_and_a_measure_without_one_is_not(changed):
     slopes = [f"sentiment_{prompt}" for prompt in measures.PROMPTS]
     assert (table.loc[[*slopes, "people_words"], "changed"] == "yes").all()
     assert (
-        table.loc[["people_items", "undervalued_identity", "undervalued_nature"], "changed"] == "no"
+        table.loc[
+            ["people_items", "undervalued_identity", "undervalued_nature"], "changed"
+        ]
+        == "no"
     ).all()
-    assert table.loc["sentiment_worst", "estimate"] < 0 < table.loc["sentiment_best", "estimate"]
+    assert (
+        table.loc["sentiment_worst", "estimate"]
+        < 0
+        < table.loc["sentiment_best", "estimate"]
+    )
 
 
 def test_nothing_is_claimed_between_seeds_of_one_profile():
     table = compare.differences(
-        compare.of_rewards([made_up(str(seed), seed) for seed in range(6)], 2, Collection("t"))
+        compare.of_rewards(
+            [made_up(str(seed), seed) for seed in range(6)], 2, Collection("t")
+        )
     )
     assert (table["changed"] == "no").all()
 
 
 def test_one_training_of_each_claims_nothing_but_says_what_differs():
     table = compare.differences(
-        compare.of_rewards([made_up("a", 1), made_up("b", 3, 1.2)], 2, Collection("trial"))
+        compare.of_rewards(
+            [made_up("a", 1), made_up("b", 3, 1.2)], 2, Collection("trial")
+        )
     )
     assert (
         set(table["changed"]) == {"seeds?", "no"}
@@ -94,14 +111,21 @@ def test_one_training_of_each_claims_nothing_but_says_what_differs():
 
 def test_differences_are_paired_over_words_and_crossed_with_seeds(changed):
     table, one = compare.differences(changed), changed.measured["people_items"]
-    apart = pd.Series([one.values[f"b{seed}"] - one.values[f"a{seed}"] for seed in (1, 2, 3)])
+    apart = pd.Series(
+        [one.values[f"b{seed}"] - one.values[f"a{seed}"] for seed in (1, 2, 3)]
+    )
     moved = pd.DataFrame(
-        {seed - 1: one.influence[f"b{seed}"] - one.influence[f"a{seed}"] for seed in (1, 2, 3)}
+        {
+            seed - 1: one.influence[f"b{seed}"] - one.influence[f"a{seed}"]
+            for seed in (1, 2, 3)
+        }
     )
     expected = crossed(apart, moved)
     assert table.loc[
         "people_items", ["estimate", "ci_low", "ci_high", "p"]
-    ].tolist() == pytest.approx([expected.estimate, expected.ci_low, expected.ci_high, expected.p])
+    ].tolist() == pytest.approx(
+        [expected.estimate, expected.ci_low, expected.ci_high, expected.p]
+    )
     assert (table["p_corrected"] >= table["p"]).all()
 
 
@@ -112,7 +136,9 @@ def test_a_model_compared_with_its_own_rewards_on_another_scale_has_not_changed(
     made = compare.of_rewards([first, scaled], 2, Collection("trial"))
     table = compare.differences(made)
     assert table["estimate"].abs().max() < 1e-9 and (table["changed"] == "no").all()
-    assert compare.rank_correlations(first, scaled)["estimate"].tolist() == pytest.approx([1] * 5)
+    assert compare.rank_correlations(first, scaled)[
+        "estimate"
+    ].tolist() == pytest.approx([1] * 5)
 
 
 def test_rank_correlations_are_kendalls_tau(changed):
@@ -140,18 +166,23 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
         tokens=changed.rewards["a1"].tokens.rename({"t7": "<script>x</script>"}),
     )
     path = compare.write(
-        compare.of_rewards([hostile, made_up("b", 3, 1.2), made_up("c", 4)], 3, Collection("trial"))
+        compare.of_rewards(
+            [hostile, made_up("b", 3, 1.2), made_up("c", 4)], 3, Collection("trial")
+        )
     )
     text = path.read_text()
     assert "<script" not in text and "data:image/png" in text and "from a1 to c" in text
     # t7 has another name there
     assert " 49 of the 50 of a1" in text and "computed with" not in text
     old = replace(
-        hostile, settings=hostile.settings | {"earlier": [{"versions": {"torch": "0.1"}}]}
+        hostile,
+        settings=hostile.settings | {"earlier": [{"versions": {"torch": "0.1"}}]},
     )
     made = compare.of_rewards([old, made_up("b", 3, 1.2)], 2, Collection("trial"))
     assert "computed with torch 0.1 instead of" in compare.write(made).read_text()
-    assert list(pd.read_csv(path.with_suffix(".csv"))["measure"]) == list(changed.measured)
+    assert list(pd.read_csv(path.with_suffix(".csv"))["measure"]) == list(
+        changed.measured
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +190,10 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
     [
         # the last has no other words
         (["A-1-step-030", "A-1-step-090", "A-1"], ["…step-030", "…step-090", "A-1"]),
-        (["checkpoint-1000", "checkpoint-1500"], ["…1000", "…1500"]),  # a word is shared as a whole
+        (
+            ["checkpoint-1000", "checkpoint-1500"],
+            ["…1000", "…1500"],
+        ),  # a word is shared as a whole
         (["first", "second"], ["first", "second"]),
     ],
 )
@@ -169,7 +203,9 @@ def test_a_step_is_named_by_the_words_in_which_it_differs(names, labels):
 
 def test_replies_that_all_rose_are_not_listed_among_those_that_went_down():
     first = made_up("a", 1)
-    last = replace(first, name="b", pairs=first.pairs + np.linspace(0.1, 1, len(first.pairs)))
+    last = replace(
+        first, name="b", pairs=first.pairs + np.linspace(0.1, 1, len(first.pairs))
+    )
     moved = compare.moved_most(first, last, "pairs")
     assert set(moved["end"]) == {"up"} and (moved["moved"] > 0).all()
     assert compare.moved_most(first, first, "pairs").empty
@@ -178,7 +214,8 @@ def test_replies_that_all_rose_are_not_listed_among_those_that_went_down():
 @pytest.mark.parametrize("models", [["a"], ["a", "a"], ["a,b", "c"], ["a", "./a"]])
 def test_what_cannot_be_paired_is_refused(models):
     with pytest.raises(
-        InputError, match="compare two models at least, each named once, with equally many seeds"
+        InputError,
+        match="compare two models at least, each named once, with equally many seeds",
     ):
         compare.of_models(models)
 
@@ -186,7 +223,9 @@ def test_what_cannot_be_paired_is_refused(models):
 def test_copies_of_a_checkpoint_are_no_seeds():
     first = made_up("a1", 1)
     copy = replace(
-        first, name="a2", texts={key: rewards * (1 + 1e-8) for key, rewards in first.texts.items()}
+        first,
+        name="a2",
+        texts={key: rewards * (1 + 1e-8) for key, rewards in first.texts.items()},
     )
     with pytest.raises(InputError, match="a1 and a2 give the same rewards"):
         compare.of_rewards(

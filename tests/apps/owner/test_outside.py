@@ -21,7 +21,9 @@ def few(monkeypatch, tmp_path) -> pd.DataFrame:
     """Three words and two items to ask about, and a folder for scores; the exported texts."""
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     monkeypatch.setattr(measures, "words", lambda: pd.Index(["love", "war", "null"]))
-    monkeypatch.setattr(measures, "items", lambda: pd.Series({"Love": -1.0, "war": -2.0}))
+    monkeypatch.setattr(
+        measures, "items", lambda: pd.Series({"Love": -1.0, "war": -2.0})
+    )
     file = tmp_path / "texts.csv"
     assert run.main(["export", str(file)]) == 0
     return pd.read_csv(file, keep_default_na=False)
@@ -47,7 +49,10 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
     table = scores.read_all(STUDY)["judge"].set_index("text")
     assert table.loc["null", list(measures.PROMPTS)].tolist() == [4.5, 4.5, 14.5]
     assert table.loc["war", list(measures.PROMPTS)].tolist() == [3.5, 3.5, 13.5]
-    assert outside.table_of("judge", None) is not None and outside.table_of("other", None) is None
+    assert (
+        outside.table_of("judge", None) is not None
+        and outside.table_of("other", None) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,11 +79,19 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
             lambda rows: rows.assign(reward=[np.nan, *rows["reward"][1:]]),
             "line 2: '' is no finite number",
         ),
-        (lambda rows: rows.assign(id=["abc", *rows["id"][1:]]), "line 2: id 'abc' is none of ours"),
-        (lambda rows: rows.rename(columns={"reward": "score"}), "has no columns id,reward"),
+        (
+            lambda rows: rows.assign(id=["abc", *rows["id"][1:]]),
+            "line 2: id 'abc' is none of ours",
+        ),
+        (
+            lambda rows: rows.rename(columns={"reward": "score"}),
+            "has no columns id,reward",
+        ),
     ],
 )
-def test_rows_that_are_wrong_are_named_and_nothing_is_written(few, tmp_path, spoil, problem):
+def test_rows_that_are_wrong_are_named_and_nothing_is_written(
+    few, tmp_path, spoil, problem
+):
     file = tmp_path / "rewards.csv"
     spoil(rewards_of(few)).to_csv(file, index=False)
     with pytest.raises(InputError, match=problem):
@@ -96,7 +109,10 @@ def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_wha
     monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    asked, vader = outside.texts(), lexicons.load("vader").corrected.set_index("word")["sentiment"]
+    asked, vader = (
+        outside.texts(),
+        lexicons.load("vader").corrected.set_index("word")["sentiment"],
+    )
     noise = np.random.default_rng(0).normal(size=len(asked))
     scored = asked.assign(reward=asked["reply"].map(vader).fillna(0) + noise)
     scored.to_csv(tmp_path / "rewards.csv", index=False)

@@ -46,7 +46,9 @@ def test_a_tokenizer_without_template_gets_its_bases_and_no_other(folder):
 
 
 def printed(*rows: tuple) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["table", "nickname", "end", "position", "token_id", "text"])
+    return pd.DataFrame(
+        rows, columns=["table", "nickname", "end", "position", "token_id", "text"]
+    )
 
 
 def test_printed_tokens_are_found_by_id_or_by_text(folder):
@@ -63,9 +65,15 @@ def test_printed_tokens_are_found_by_id_or_by_text(folder):
     assert found["token_id"].tolist() == [spaced, spaced, id_of("love"), id_of("Ġ!?")]
     assert found["text"].tolist() == [" love", " love", "love", " !?"]
     assert found["read_as"].tolist()[:3] == ["another id", "another id", "itself"]
-    assert found["listed"].tolist() == [1, 2, 2, 1]  # of the same table, two are the same input
+    assert found["listed"].tolist() == [
+        1,
+        2,
+        2,
+        1,
+    ]  # of the same table, two are the same input
     assert (
-        found["pieces"].tolist()[:3] == ["love"] * 3 and found["pieces"][3].replace("|", "") == "!?"
+        found["pieces"].tolist()[:3] == ["love"] * 3
+        and found["pieces"][3].replace("|", "") == "!?"
     )
 
 
@@ -91,7 +99,10 @@ def test_the_kept_tokens_are_those_that_the_tables_print():
     assert len(both) == len(two) == 88
     # long ones are cut in print, one lost its backtick
     whole = both[~both["decoded"].str.contains(r"\.\.\.$|^\$\{$")]
-    assert len(whole) == 83 and (whole["decoded"].str.strip() == whole["text"].str.strip()).all()
+    assert (
+        len(whole) == 83
+        and (whole["decoded"].str.strip() == whole["text"].str.strip()).all()
+    )
     six = kept.query("table == 'A6'")
     assert (
         six.groupby(["nickname", "end"])["position"].agg(sorted).map(list)

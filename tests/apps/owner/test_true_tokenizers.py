@@ -31,12 +31,15 @@ from lib.models import conversations
 from lib.scoring import engine
 from lib.tables import downloads, score_files, scores
 
-FOLDER = Path(os.environ.get("TRUE_TOKENIZERS") or ROOT.parent / "shared" / "tokenizers")
+FOLDER = Path(
+    os.environ.get("TRUE_TOKENIZERS") or ROOT.parent / "shared" / "tokenizers"
+)
 pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="needs the true tokenizers: TRUE_TOKENIZERS"
 )
 of_published_files = pytest.mark.skipif(
-    not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR"
+    not os.environ.get(downloads.MIRROR),
+    reason="needs the published files: DATA_MIRROR",
 )
 PROMPT = "What, in one word, is the greatest thing ever?"
 # Of each tokenizer: the tiny model that is put under it, and how that is loaded.
@@ -112,17 +115,21 @@ def under(request, unpacked, opened):
         "pad_token_id": None,
     }
     (folder / "config.json").write_text(json.dumps(config))
-    backbone = tiny._backbone_tensors(tiny._loadable(config), torch.Generator().manual_seed(0))
-    tensors = {f"model.{key}": tensor for key, tensor in backbone.items()} | tiny.head_tensors(
-        kind, config
+    backbone = tiny._backbone_tensors(
+        tiny._loadable(config), torch.Generator().manual_seed(0)
     )
+    tensors = {
+        f"model.{key}": tensor for key, tensor in backbone.items()
+    } | tiny.head_tensors(kind, config)
     tiny.write_weights(folder, tensors)
     return name, folder, open_model(folder, device="cpu", **options)
 
 
 def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:
     """Whether each token is a special, blank, byte or combining one."""
-    odd = ~tokens["text"].str.strip().astype(bool) | tokens["text"].str.contains("\ufffd")
+    odd = ~tokens["text"].str.strip().astype(bool) | tokens["text"].str.contains(
+        "\ufffd"
+    )
     combining = tokens["text"].map(
         lambda text: not text.isascii() and any(map(unicodedata.combining, text))
     )
@@ -140,7 +147,11 @@ def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_the
     tokenizer, tokens = opened(under[0])
     chosen = awkward(tokenizer, tokens) | (tokens.index % (len(tokens) // SOME) == 0)
     score(
-        under, reply_mode, tmp_path, tokens["token_id"][chosen].tolist(), tokens["token_id"][chosen]
+        under,
+        reply_mode,
+        tmp_path,
+        tokens["token_id"][chosen].tolist(),
+        tokens["token_id"][chosen],
     )
 
 
@@ -165,7 +176,9 @@ def test_a_whole_vocabulary_is_scored_as_the_oracle_scores_some(
     )
 
 
-def score(under, reply_mode: str, folder: Path, token_ids: list[int] | None, compared) -> None:
+def score(
+    under, reply_mode: str, folder: Path, token_ids: list[int] | None, compared
+) -> None:
     """Score these tokens, None for all; hold the rewards of those that are compared against the
     oracle.
     """
@@ -173,10 +186,14 @@ def score(under, reply_mode: str, folder: Path, token_ids: list[int] | None, com
     asked = {"reply_mode": reply_mode, "progress": False, "token_ids": token_ids}
     table = engine.score_vocabulary(under[2], {"greatest": PROMPT}, path, **asked)
     rows = table[table["token_id"].isin(compared)]
-    assert len(table) == len(token_ids or under[2].tokenizer.get_vocab()) and len(rows) == len(
-        compared
+    assert len(table) == len(token_ids or under[2].tokenizer.get_vocab()) and len(
+        rows
+    ) == len(compared)
+    replies = (
+        rows["text"].tolist()
+        if reply_mode == "text"
+        else [[i] for i in rows["token_id"]]
     )
-    replies = rows["text"].tolist() if reply_mode == "text" else [[i] for i in rows["token_id"]]
     expected = oracle.rewards(under[1], PROMPT, replies, reply_mode=reply_mode)
     np.testing.assert_allclose(
         rows["greatest"], expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
@@ -193,9 +210,14 @@ def test_the_check_knows_these_templates(under):
     assert ("left out the turn" in rows["template"].found) == opens
     assert rows["system and date"].status == ("note" if system else "ok")
     # two, if rendered
-    assert (rows["token ids"].status == "note") == (name in ("gemma-2", "llama-3.1", "llama-3.2"))
+    assert (rows["token ids"].status == "note") == (
+        name in ("gemma-2", "llama-3.1", "llama-3.2")
+    )
     assert rows["special tokens"].status == rows["vocabulary"].status == "ok"
-    closing = {"gemma-2": "<end_of_turn> (107) ↵ (108)", "qwen-3": "<|im_end|> (151645) ↵ (198)"}
+    closing = {
+        "gemma-2": "<end_of_turn> (107) ↵ (108)",
+        "qwen-3": "<|im_end|> (151645) ↵ (198)",
+    }
     assert closing.get(name, "<|eot_id|> (128009)") in rows["template"].found
     if name in ("gemma-2", "llama-3", "qwen-3"):
         assert rows["own class"].numbers["largest difference"] < 1e-4
@@ -220,7 +242,8 @@ def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked,
     again = tokenizers.printed_as_fed(printed, fed, tokenizer)
     keys = ["table", "nickname", "end", "position"]
     pd.testing.assert_frame_equal(
-        *(t.sort_values(keys, ignore_index=True) for t in (again, kept)), check_dtype=False
+        *(t.sort_values(keys, ignore_index=True) for t in (again, kept)),
+        check_dtype=False,
     )
 
 
@@ -259,20 +282,31 @@ def shared(vocabularies, duplicates: str, change=lambda text: text) -> set[str]:
             text=texts, reply_ids=None, input_group=0, greatest=np.float32(0)
         )
     return set(
-        scores.shared_vocabulary(tables, "greatest", trim=False, duplicates=duplicates).index
+        scores.shared_vocabulary(
+            tables, "greatest", trim=False, duplicates=duplicates
+        ).index
     )
 
 
 @of_published_files
-def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(opened):
+def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(
+    opened,
+):
     vocabularies = {name: opened(name)[1] for name in BASES}
     path = downloads.fetch(score_files.FOLLOW_UP, "data/corpora/token_intersection.csv")
     with path.open(encoding="utf-8", newline="") as file:
         published = {row["token_decoded"] for row in csv.DictReader(file)}
     assert len(published) == 85_524
-    ours, as_then = shared(vocabularies, "first"), shared(vocabularies, "first", cleaned)
-    assert as_then - published == {"\0"} and published - as_then == {""}  # a csv holds no NUL
-    assert len(ours) == 85_571 and len(ours - as_then) == 52 and len(as_then - ours) == 5
+    ours, as_then = (
+        shared(vocabularies, "first"),
+        shared(vocabularies, "first", cleaned),
+    )
+    assert as_then - published == {"\0"} and published - as_then == {
+        ""
+    }  # a csv holds no NUL
+    assert (
+        len(ours) == 85_571 and len(ours - as_then) == 52 and len(as_then - ours) == 5
+    )
     # of ` !` and the like nothing was left to share
     assert all(cleaned(text) != text for text in ours - as_then)
     # only cleaned are they Gemma's too

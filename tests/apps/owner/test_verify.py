@@ -38,7 +38,9 @@ def checkpoints(tmp_path_factory):
     """Nickname -> the folder that stands in for that model of the paper."""
     folder = tmp_path_factory.mktemp("checkpoints")
     kinds = {"R-Gem-2B": "linear_gemma2", "L-Lla-8B": "urm", "R-Lla-3B": "linear_llama"}
-    return {name: tiny.make_checkpoint(folder / name, kind) for name, kind in kinds.items()}
+    return {
+        name: tiny.make_checkpoint(folder / name, kind) for name, kind in kinds.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,9 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
 
     def write(name: str, rewards: dict[str, np.ndarray]) -> None:
         asked = {"prompts": {prompt: PROMPTS[prompt] for prompt in rewards}}
-        scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), asked)
+        scores.write(
+            score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), asked
+        )
 
     return write
 
@@ -94,7 +98,9 @@ def test_how_the_authors_ran_a_model_is_named(publish, authors):
         ]
 
 
-def test_other_scores_are_explained_by_nothing_and_other_models_refused(publish, authors, capsys):
+def test_other_scores_are_explained_by_nothing_and_other_models_refused(
+    publish, authors, capsys
+):
     assert run.main(["verify", "A-Gem-96"]) == 2
     assert (
         "scores were published for ten reward models, and 'A-Gem-96' is not one of them"
@@ -115,8 +121,23 @@ def test_other_scores_are_explained_by_nothing_and_other_models_refused(publish,
 def test_the_sample_has_one_item_of_every_stretch_of_the_ranking(score_table):
     table = score_table([f"item {i}" for i in range(103)])
     drawn = verify.spread_sample(table, 10, seed=1)["token_id"].to_numpy()
-    edges = [0, 10, 20, 30, 41, 51, 61, 72, 82, 92, 103]  # multiples of 10.3, rounded down
-    assert all(low <= i < high for low, i, high in zip(edges[:-1], drawn, edges[1:], strict=True))
+    edges = [
+        0,
+        10,
+        20,
+        30,
+        41,
+        51,
+        61,
+        72,
+        82,
+        92,
+        103,
+    ]  # multiples of 10.3, rounded down
+    assert all(
+        low <= i < high
+        for low, i, high in zip(edges[:-1], drawn, edges[1:], strict=True)
+    )
     assert (verify.spread_sample(table, 10, seed=1)["token_id"] == drawn).all()
     assert (verify.spread_sample(table, 10, seed=2)["token_id"] != drawn).any()
     assert (verify.spread_sample(table, 103)["token_id"] == table["token_id"]).all()

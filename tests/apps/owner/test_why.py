@@ -43,7 +43,11 @@ CASES = [
     "modernbert other pooling",
     *(
         pytest.param(only, marks=pytest.mark.nightly)
-        for only in ("llama two bos, sigmoid", "gpt2 fp8 weights", "llama reply cut to 40")
+        for only in (
+            "llama two bos, sigmoid",
+            "gpt2 fp8 weights",
+            "llama reply cut to 40",
+        )
     ),
 ]
 UNKNOWN = [
@@ -70,7 +74,11 @@ def plant(monkeypatch, tmp_path):
 
 def answer_to(case, file, **options):
     return why.explain(
-        str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu", **options
+        str(case["folder"]),
+        why.read_rewards(file),
+        label=case["label"],
+        device="cpu",
+        **options,
     )
 
 
@@ -84,7 +92,9 @@ def test_a_planted_cause_is_named_and_reproduces_every_row(plant, only):
 
 def test_of_a_few_rows_a_cause_is_not_told_twice(plant):
     case, file = plant("llama no bos")
-    answer = why.explain(str(case["folder"]), why.read_rewards(file).head(5), device="cpu")
+    answer = why.explain(
+        str(case["folder"]), why.read_rewards(file).head(5), device="cpu"
+    )
     assert answer.code == 1 and answer.causes[0].text not in answer.same
 
 
@@ -101,7 +111,9 @@ def test_what_is_nearest_is_named_from_four_fifths_of_the_difference(plant):
     for far, is_named in ((0.01, True), (2.0, False)):
         moved = rows["printed"].astype(float) + far * np.resize([1, -1, 1], len(rows))
         answer = why.explain(
-            str(case["folder"]), rows.assign(printed=moved.map("{:.4f}".format)), device="cpu"
+            str(case["folder"]),
+            rows.assign(printed=moved.map("{:.4f}".format)),
+            device="cpu",
         )
         assert answer.code == 2 and ("Nearest: it" in answer.line) == is_named
         assert (answer.explained >= 0.8) == is_named
@@ -113,7 +125,9 @@ def test_copies_of_a_few_texts_are_no_evidence(plant):
     printed = ["0.7", "-0.31", "0.12"]
     copies = pd.concat([rows.assign(printed=printed)] * 10, ignore_index=True)
     assert why.explain(str(case["folder"]), copies, device="cpu").code == 2
-    pd.read_csv(file).head(2).sample(30, replace=True, random_state=0).to_csv(file, index=False)
+    pd.read_csv(file).head(2).sample(30, replace=True, random_state=0).to_csv(
+        file, index=False
+    )
     with pytest.raises(InputError, match="has 2 different texts"):
         why.read_rewards(file)
 
@@ -127,7 +141,9 @@ def test_a_large_offset_hides_no_difference(plant, tmp_path):
     rewards = planting.Program(folder, encoder=True).rewards()
     rows = why.read_rewards(file)
     for far, code in ((0.0, 0), (0.04, 2)):
-        printed = [f"{reward:.5f}" for reward in rewards + far * np.resize([0, 1], len(rows))]
+        printed = [
+            f"{reward:.5f}" for reward in rewards + far * np.resize([0, 1], len(rows))
+        ]
         answer = why.explain(str(folder), rows.assign(printed=printed), device="cpu")
         assert answer.code == code, answer.line
 
@@ -167,7 +183,9 @@ def test_the_command_says_it_in_one_line_and_as_json(plant, capsys):
     # said to feed two here, while there was one
     assert run.main([*command, "--bos", "double", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["verdict"] == "named" and found["code"] == 1 and len(found["rows"]) == 15
+    assert (
+        found["verdict"] == "named" and found["code"] == 1 and len(found["rows"]) == 15
+    )
     assert found["causes"][0]["text"] == "fed one beginning-of-sequence token"
 
 
@@ -183,7 +201,10 @@ def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
 
     file.write_text("\n".join(json.dumps(line(reward)) for reward in (1, 2.5, -0.125)))
     rows = why.read_rewards(file)
-    assert list(rows["printed"]) == ["1", "2.5", "-0.125"] and list(rows["reply"]) == ["Love."] * 3
+    assert (
+        list(rows["printed"]) == ["1", "2.5", "-0.125"]
+        and list(rows["reply"]) == ["Love."] * 3
+    )
     file.write_text("\n".join(json.dumps(line(reward)) for reward in (1, None, 2)))
     with pytest.raises(InputError, match="row 2: the reward"):
         why.read_rewards(file)

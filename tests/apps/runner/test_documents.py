@@ -14,7 +14,9 @@ from lib import ROOT
 from lib.apps.runner.pages import FORMULA, without_folders, write_page
 
 # they have formulas
-NOTEBOOKS = [next((ROOT / "notebooks").glob(f"{number}_*.ipynb")) for number in ("00", "07")]
+NOTEBOOKS = [
+    next((ROOT / "notebooks").glob(f"{number}_*.ipynb")) for number in ("00", "07")
+]
 
 
 class Elements(HTMLParser):
@@ -29,7 +31,9 @@ class Elements(HTMLParser):
         given = dict(attributes)
         self.tags.append(tag)
         if tag != "a":
-            self.fetched += [given[name] for name in ("src", "href", "data") if name in given]
+            self.fetched += [
+                given[name] for name in ("src", "href", "data") if name in given
+            ]
         self.alts += [given["alt"]] if tag == "img" and "alt" in given else []
 
 
@@ -51,7 +55,9 @@ def test_the_page_of_a_notebook_runs_and_fetches_nothing(tmp_path, path):
     assert not re.search(r"@import|url\(['\"]?https?:", page)
     cells = nbformat.read(path, 4).cells
     formulas = sum(
-        len(FORMULA.findall(cell.source)) for cell in cells if cell.cell_type == "markdown"
+        len(FORMULA.findall(cell.source))
+        for cell in cells
+        if cell.cell_type == "markdown"
     )
     pictures = [
         output.metadata["image/png"]
@@ -91,7 +97,9 @@ def test_a_formula_is_a_picture_with_its_text(tmp_path):
         + r"$$p = \frac{e^{z}}{2}$$"
         + "\n\nit costs 5$ or 6$; \\$x$ $\\nonsense{$."
     )
-    elements = Elements(page_of(tmp_path, v4.new_notebook(cells=[v4.new_markdown_cell(source)])))
+    elements = Elements(
+        page_of(tmp_path, v4.new_notebook(cells=[v4.new_markdown_cell(source)]))
+    )
     assert elements.alts == ["k_{hi} > 0", r"p = \frac{e^{z}}{2}"]
 
 
@@ -106,10 +114,14 @@ def test_a_page_names_no_folder_of_this_machine(tmp_path):
             traceback=[f"File \x1b[32m{root}/lib/claims.py:3\x1b[39m"],
         ),
         v4.new_output(
-            "display_data", data={"text/html": f"<p>{Path.home()}/a</p>", "text/plain": root}
+            "display_data",
+            data={"text/html": f"<p>{Path.home()}/a</p>", "text/plain": root},
         ),
     ]
-    cells = [v4.new_code_cell(f'model = "{model}"'), v4.new_code_cell("1", outputs=outputs)]
+    cells = [
+        v4.new_code_cell(f'model = "{model}"'),
+        v4.new_code_cell("1", outputs=outputs),
+    ]
     metadata = {"papermill": {"parameters": {"model": str(model), "tokens": 0}}}
     page = page_of(tmp_path, v4.new_notebook(cells=cells, metadata=metadata))
     for folder in (root, str(tmp_path), str(Path.home()) + "/"):
@@ -126,8 +138,9 @@ def test_a_page_that_is_made_again_is_the_same(tmp_path):
     """Where papermill puts the parameters in, it draws an id for their cell."""
     injected = {"tags": ["injected-parameters"]}
     drawn = [
-        v4.new_notebook(cells=[v4.new_code_cell("a = 1", metadata=injected)]) for _ in range(2)
+        v4.new_notebook(cells=[v4.new_code_cell("a = 1", metadata=injected)])
+        for _ in range(2)
     ]
-    assert drawn[0].cells[0].id != drawn[1].cells[0].id and page_of(tmp_path, drawn[0]) == page_of(
-        tmp_path, drawn[1]
-    )
+    assert drawn[0].cells[0].id != drawn[1].cells[0].id and page_of(
+        tmp_path, drawn[0]
+    ) == page_of(tmp_path, drawn[1])

@@ -27,7 +27,8 @@ def test_every_link_of_the_front_page_is_a_committed_file():
         if not link.startswith(("https://arxiv.org/", "data:"))
     ]
     paths = {
-        (front.FIGURES / link).resolve().relative_to(ROOT.resolve()).as_posix() for link in links
+        (front.FIGURES / link).resolve().relative_to(ROOT.resolve()).as_posix()
+        for link in links
     }
     assert len(paths) > 20
     assert paths <= set(told.split("\n")), sorted(paths - set(told.split("\n")))
@@ -44,7 +45,9 @@ def test_readme_has_the_words_and_numbers_of_the_committed_claims():
 def test_the_page_on_published_scores_has_the_meanings_of_the_words_and_the_committed_numbers():
     text = front.PUBLISHED_PAGE.read_text(encoding="utf-8")
     assert text == front.published_page()
-    assert all(f"* **{word}**: {meaning}\n" in text for word, meaning in rules.MEANINGS.items())
+    assert all(
+        f"* **{word}**: {meaning}\n" in text for word, meaning in rules.MEANINGS.items()
+    )
 
 
 def test_the_front_page_has_no_markdown_and_no_name_of_a_number_that_is_not_filled_in():
@@ -58,4 +61,8 @@ def test_of_the_lowest_tokens_those_are_shown_that_can_be_with_their_places():
     for (end, _), row in places.iterrows():
         for model, place in row.items():
             assert (ends.loc[end, model] == printed.loc[(end, place), model]).any()
-    assert places.loc[("pessimal", 4), "S-Gem-27B"] == 1 < places.loc[("pessimal", 4), "L-Lla-8B"]
+    assert (
+        places.loc[("pessimal", 4), "S-Gem-27B"]
+        == 1
+        < places.loc[("pessimal", 4), "L-Lla-8B"]
+    )

@@ -18,7 +18,9 @@ def executed(job: Job, answer: str, *pictures: tuple[str, str, bool]) -> None:
     the cell is `hero`).
     """
     cells = [
-        v4.new_code_cell("answer", outputs=[v4.new_output("display_data", {ANSWER_TYPE: answer})])
+        v4.new_code_cell(
+            "answer", outputs=[v4.new_output("display_data", {ANSWER_TYPE: answer})]
+        )
     ]
     for file, alt, hero in pictures:
         metadata = {"image/png": {"alt": alt, "file": file}}
@@ -97,19 +99,26 @@ def test_the_page_on_small_models_says_what_was_done_and_what_comes_next(
     write_index(EMBEDDED, [(job, Result("run")) for job in jobs])
     text = (EMBEDDED.figures / "index.html").read_text()
     places = [
-        text.index(part) for part in ("trained ten small", "00.png", "02.png", "make published")
+        text.index(part)
+        for part in ("trained ten small", "00.png", "02.png", "make published")
     ]
     assert places == sorted(places) and "corecard" not in text
 
 
 def test_every_file_is_linked_with_its_text_and_nothing_is_fetched(page):
     listed = page[page.index("All figures") :]
-    assert [f'href="{name}"' in listed for name in ("01_x_a.png", "01_y_a.png", "02_x.png")] == [
-        True
-    ] * 3
-    assert "02_x.png</a>: ten lists" in listed and not re.search("https?:|<script", page)
+    assert [
+        f'href="{name}"' in listed for name in ("01_x_a.png", "01_y_a.png", "02_x.png")
+    ] == [True] * 3
+    assert "02_x.png</a>: ten lists" in listed and not re.search(
+        "https?:|<script", page
+    )
 
 
 def test_half_a_notebook_keeps_nothing(tmp_path):
     (tmp_path / "a.ipynb").write_text('{"cells": [')
-    assert highlights_of(tmp_path / "a.ipynb") == highlights_of(Path("absent")) == Highlights()
+    assert (
+        highlights_of(tmp_path / "a.ipynb")
+        == highlights_of(Path("absent"))
+        == Highlights()
+    )

@@ -33,7 +33,9 @@ display.record(heavy=sorted(before & {"torch", "seaborn", "statsmodels"}),
 
 def execute(answer, notebook, output) -> None:
     try:
-        files.execute(notebook, output, {}, kernel_manager_class=kernels.fork_kernel(answer))
+        files.execute(
+            notebook, output, {}, kernel_manager_class=kernels.fork_kernel(answer)
+        )
         answer.send("done")
     except Exception as error:
         answer.send(files.cause_of(error))
@@ -41,7 +43,9 @@ def execute(answer, notebook, output) -> None:
 
 def started(notebook, output):
     mine, theirs = multiprocessing.Pipe(duplex=False)
-    process = kernels.forking_context().Process(target=execute, args=(theirs, notebook, output))
+    process = kernels.forking_context().Process(
+        target=execute, args=(theirs, notebook, output)
+    )
     process.start()
     theirs.close()
     return process, mine
@@ -60,7 +64,11 @@ def test_each_kernel_is_a_process_of_its_own_that_has_the_heavy_packages_and_non
     # ours may have been edited since
     assert one["heavy"] == ["seaborn", "statsmodels", "torch"] and one["ours"] == []
     assert one["pid"] != two["pid"] and one["drawn"] != two["drawn"]
-    assert (one["folder"], one["absolute"], one["threads"]) == (str(tmp_path), [1, 2], "1")
+    assert (one["folder"], one["absolute"], one["threads"]) == (
+        str(tmp_path),
+        [1, 2],
+        "1",
+    )
     assert one["starts"] == multiprocessing.get_start_method()
 
 
@@ -91,7 +99,9 @@ os.kill(os.getpid(), 9)
 
 
 def test_a_fork_server_ends_with_a_killed_run_in_the_midst_of_its_imports():
-    killed = subprocess.Popen([sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE)
+    killed = subprocess.Popen(
+        [sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE
+    )
     server = psutil.Process(int(killed.stdout.readline()))
     killed.wait()
     spent = 0.0

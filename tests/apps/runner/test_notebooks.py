@@ -32,7 +32,11 @@ RECORDS: dict[str, dict] = {
         "size": near(0.57, abs=0.03),
         "one_sided": near(3.73, abs=0.01),
     },
-    "01_score_vocabulary-A-Gem-96": {"tokens": 16384, "distinct_inputs": 10527, "itself": 7583},
+    "01_score_vocabulary-A-Gem-96": {
+        "tokens": 16384,
+        "distinct_inputs": 10527,
+        "itself": 7583,
+    },
     "02_optimal_and_pessimal_tokens": {
         "models": 10,
         "shared_texts": 10040,
@@ -142,7 +146,8 @@ def run_notebooks(request, folder) -> dict:
     names = {
         item.callspec.params["name"]
         for item in request.session.items
-        if getattr(item, "originalname", "") == test_a_notebook_records_what_it_should.__name__
+        if getattr(item, "originalname", "")
+        == test_a_notebook_records_what_it_should.__name__
     }
     for job in reversed(jobs):  # what a notebook waits for has a smaller number
         names |= {*job.needs, *job.after} if job.name in names else set()

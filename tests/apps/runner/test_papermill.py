@@ -25,7 +25,14 @@ from lib.tables.prompts import read_prompts
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
 FEWER = {"02": {"resamples": 20}, "03": {"permutations": 200}, "07": {"resamples": 20}}
 QUICK = ("02", "03", "04", "05", "06", "07", "11")
-SLOW = ("01", "08", "09", "10", "12", "00")  # 00 last, because it trains the small models
+SLOW = (
+    "01",
+    "08",
+    "09",
+    "10",
+    "12",
+    "00",
+)  # 00 last, because it trains the small models
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("papermill")]
 
 
@@ -50,7 +57,9 @@ def vocabulary() -> list[str]:
     ]
     common = frequency.nlargest(300).index
     return list(
-        dict.fromkeys(text for word in [*words, *groups, *common] for text in (f" {word}", word))
+        dict.fromkeys(
+            text for word in [*words, *groups, *common] for text in (f" {word}", word)
+        )
     )
 
 
@@ -61,7 +70,9 @@ def project(tmp_path_factory) -> Path:
     """
     folder = copy_project(tmp_path_factory.mktemp("fresh") / "project", without=MADE)
     for seed, (name, kind) in enumerate(MODELS.items()):
-        tiny.make_checkpoint(folder / "models" / name, kind, seed=seed, vocabulary=vocabulary())
+        tiny.make_checkpoint(
+            folder / "models" / name, kind, seed=seed, vocabulary=vocabulary()
+        )
     return folder
 
 
@@ -74,10 +85,14 @@ def scored(project) -> Path:
     folder = project / "data" / "scores"
     for name in MODELS:
         model = load(str(project / "models" / name), device="cpu")
-        engine.score_vocabulary(model, prompts, folder / "two" / f"{name}.parquet", progress=False)
+        engine.score_vocabulary(
+            model, prompts, folder / "two" / f"{name}.parquet", progress=False
+        )
     table = scores.read(folder / "two" / f"{name}.parquet")
     about = table.attrs["metadata"] | {"prompts": {"greatest": prompts["greatest"]}}
-    scores.write(table.drop(columns=["best", "worst"]), folder / "one" / f"{name}.parquet", about)
+    scores.write(
+        table.drop(columns=["best", "worst"]), folder / "one" / f"{name}.parquet", about
+    )
     return project
 
 
@@ -97,7 +112,9 @@ def papermill(project: Path, number: str, *options: str) -> subprocess.Completed
         "OMP_NUM_THREADS": "1",
         "DATA_MIRROR": "",
     }
-    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True
+    )
 
 
 def parameters(**values) -> list[str]:
@@ -108,7 +125,9 @@ def parameters(**values) -> list[str]:
 def said(project: Path, number: str) -> str:
     """Return all that an executed notebook printed."""
     cells = nbformat.read(project / f"{number}.ipynb", 4).cells
-    return "".join(output.get("text", "") for cell in cells for output in cell.get("outputs", []))
+    return "".join(
+        output.get("text", "") for cell in cells for output in cell.get("outputs", [])
+    )
 
 
 def check_run(project: Path, number: str, *options: str) -> str:
@@ -136,7 +155,9 @@ def test_what_is_missing_is_the_last_line_of_papermill(project):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("number", [number for number in QUICK if number != "11"] + ["09", "10"])
+@pytest.mark.parametrize(
+    "number", [number for number in QUICK if number != "11"] + ["09", "10"]
+)
 def test_a_collection_of_one_model_and_prompt_runs_to_the_end_and_says_what_is_missing(
     scored, number
 ):
@@ -164,22 +185,34 @@ def test_nbconvert_ends_on_the_same_line(project, place):
     ]
     environment = os.environ | {"PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, notebook], cwd=project, env=environment, capture_output=True, text=True
+        [*command, notebook],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 1 and done.stderr.rstrip().splitlines()[-1].startswith("error: no")
+    assert done.returncode == 1 and done.stderr.rstrip().splitlines()[-1].startswith(
+        "error: no"
+    )
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", SLOW)
-def test_every_other_notebook_runs_into_a_collection_that_is_empty_at_first(project, number):
+def test_every_other_notebook_runs_into_a_collection_that_is_empty_at_first(
+    project, number
+):
     """In the order in which a reader types them: notebook 01 scores the model that 08 to 12 then
     read.
     """
     model = (
-        {"model": str(project / "models" / "tiny-gemma")} if number in ("01", "08", "12") else {}
+        {"model": str(project / "models" / "tiny-gemma")}
+        if number in ("01", "08", "12")
+        else {}
     )
     check_run(project, number, *parameters(collection="mine", **model))
-    tables = {path.name for path in (project / "data" / "scores" / "mine").glob("*.parquet")}
+    tables = {
+        path.name for path in (project / "data" / "scores" / "mine").glob("*.parquet")
+    }
     assert tables <= {"tiny-gemma.parquet"}
 
 
@@ -187,13 +220,19 @@ def test_every_other_notebook_runs_into_a_collection_that_is_empty_at_first(proj
 @pytest.mark.parametrize(
     "name, value, words",
     [
-        ("colection", "mine", ["unknown parameter 'colection' (did you mean 'collection'?)"]),
+        (
+            "colection",
+            "mine",
+            ["unknown parameter 'colection' (did you mean 'collection'?)"],
+        ),
         ("prompt", "gratest", ["no prompt 'gratest'", "greatest, best, worst"]),
         ("resamples", "few", ["resamples is 'few'", "a whole number"]),
     ],
 )
 def test_a_mistyped_parameter_is_the_last_line(scored, name, value, words):
-    done = papermill(scored, "02", *parameters(collection="two"), *parameters(**{name: value}))
+    done = papermill(
+        scored, "02", *parameters(collection="two"), *parameters(**{name: value})
+    )
     assert done.returncode == 1
     last = done.stderr.rstrip().splitlines()[-1]
     assert last.startswith("error: ") and all(word in last for word in words)

@@ -32,7 +32,14 @@ from lib.similarity import factors, rsa
 from lib.stats import crossed
 
 # what a notebook's first cells import
-GIVEN = {"np": np, "pd": pd, "itertools": itertools, "copy": copy, "os": os, "torch": torch}
+GIVEN = {
+    "np": np,
+    "pd": pd,
+    "itertools": itertools,
+    "copy": copy,
+    "os": os,
+    "torch": torch,
+}
 
 
 def plain_functions(number: str, **given) -> dict:
@@ -63,7 +70,9 @@ def undervalued():
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm", "urm"])
-def test_the_plain_function_of_01_scores_a_whole_vocabulary_as_the_library_does(kind, tmp_path):
+def test_the_plain_function_of_01_scores_a_whole_vocabulary_as_the_library_does(
+    kind, tmp_path
+):
     model = reward_models.load(tiny.make_checkpoint(tmp_path, kind), device="cpu")
     texts = conversations.vocabulary(model.tokenizer)["text"].tolist()
     prompt = "What, in one word, is the greatest thing ever?"
@@ -77,7 +86,9 @@ def test_the_plain_function_of_01_scores_a_whole_vocabulary_as_the_library_does(
 
 
 def test_tau_counts_pairs_as_scipy_does_with_ties_too(similarity):
-    assert similarity["tau"](np.array([3, 2, 1]), np.array([3, 1, 2])) == pytest.approx(1 / 3)
+    assert similarity["tau"](np.array([3, 2, 1]), np.array([3, 1, 2])) == pytest.approx(
+        1 / 3
+    )
     random = np.random.default_rng(0)
     one, another = random.integers(0, 5, (2, 60))  # five values, so many ties
     by_scipy = stats.kendalltau(one, another).statistic
@@ -92,7 +103,9 @@ def test_relabelling_every_way_gives_the_exact_p_of_the_library(similarity):
         is_gemma = np.arange(n) < k
         names = [f"m{i}" for i in range(n)]
         matrix = pd.DataFrame(taus, names, names)
-        theory = factors.same_label(pd.Series(np.where(is_gemma, "Gemma", "Llama"), names))
+        theory = factors.same_label(
+            pd.Series(np.where(is_gemma, "Gemma", "Llama"), names)
+        )
         by_library = rsa.effects(matrix, {"base": theory}).loc["base"]
         observed = similarity["base_difference"](taus, is_gemma[:, None] == is_gemma)
         assert observed == pytest.approx(by_library["b"])
@@ -145,7 +158,9 @@ def test_the_mean_gap_by_hand_is_the_librarys(framing, words):
     assert gaps.mean() == pytest.approx(mean)
 
 
-def test_drawing_words_and_models_gives_about_the_librarys_standard_errors(framing, words):
+def test_drawing_words_and_models_gives_about_the_librarys_standard_errors(
+    framing, words
+):
     wide = words.pivot_table("reward", ["word", "sentiment"], "model")
     grades = wide.index.get_level_values("sentiment").to_numpy()
     errors = {}
@@ -161,13 +176,17 @@ def test_drawing_words_and_models_gives_about_the_librarys_standard_errors(frami
     assert errors["words"] == pytest.approx(over_words, rel=0.15)
     assert errors["models"] == pytest.approx(gaps.std() / len(gaps) ** 0.5, rel=0.15)
     assert errors["both"] == pytest.approx(both, rel=0.15)
-    assert errors["models"] < errors["words"] / 2  # noise of the words was planted in all models
+    assert (
+        errors["models"] < errors["words"] / 2
+    )  # noise of the words was planted in all models
 
 
 # --- 07: neighbours of an item
 
 
-def test_the_share_of_neighbours_above_an_item_is_the_librarys_with_ties_too(undervalued):
+def test_the_share_of_neighbours_above_an_item_is_the_librarys_with_ties_too(
+    undervalued,
+):
     random = np.random.default_rng(5)
     items = pd.Index([f"i{n}" for n in range(60)])
     people = pd.Series(random.integers(0, 30, 60).astype(float), items)
@@ -189,8 +208,12 @@ REWARD = np.random.default_rng(1).normal(size=500)
 
 def test_the_optimum_of_three_replies():
     kl_optimal = plain_functions("10")["kl_optimal"]
-    q = kl_optimal(np.array([0.6, 0.3, 0.1]), np.array([0.0, np.log(2), -np.log(2)]), 1.0)
-    assert q == pytest.approx(np.array([0.6, 0.3 * 2, 0.1 / 2]) / 1.25)  # their sum is 1.25
+    q = kl_optimal(
+        np.array([0.6, 0.3, 0.1]), np.array([0.0, np.log(2), -np.log(2)]), 1.0
+    )
+    assert q == pytest.approx(
+        np.array([0.6, 0.3 * 2, 0.1 / 2]) / 1.25
+    )  # their sum is 1.25
 
 
 @pytest.mark.parametrize("beta", [0.05, 1.0, 20.0])
@@ -216,12 +239,16 @@ def test_beta_by_bisection_is_the_librarys(nats):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return load(str(tiny.smooth_checkpoint(tmp_path_factory.mktemp("smooth"))), device="cpu")
+    return load(
+        str(tiny.smooth_checkpoint(tmp_path_factory.mktemp("smooth"))), device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")
 def objectives(model):
-    return {way: Objective(model, PROMPT, way, allowed_ids(model)) for way in DIRECTIONS}
+    return {
+        way: Objective(model, PROMPT, way, allowed_ids(model)) for way in DIRECTIONS
+    }
 
 
 def test_gains_are_the_objectives(model, objectives):
@@ -231,7 +258,10 @@ def test_gains_are_the_objectives(model, objectives):
     g = objective.scorer.gradient((*reply, *objective.closing))[:3]
     gains = plain_functions("08")["gains_of"](g, e, objective.embeddings)
     assert gains.numpy() == pytest.approx(objective.gains(reply), abs=1e-5)
-    stays = [gains[place, np.searchsorted(objective.allowed, i)] for place, i in enumerate(reply)]
+    stays = [
+        gains[place, np.searchsorted(objective.allowed, i)]
+        for place, i in enumerate(reply)
+    ]
     assert np.abs(stays).max() < 1e-5  # a token that stays brings nothing
 
 

@@ -13,10 +13,15 @@ from lib.apps.runner.jobs import Result, keep_results, read_results, state_of
 from lib.tables.collection import OWN
 
 SIMPLE = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8"))
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec="utf-8"))
 )
 JSON = st.recursive(
-    SIMPLE, lambda inside: st.lists(inside) | st.dictionaries(st.text(max_size=5), inside)
+    SIMPLE,
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(max_size=5), inside),
 )
 RESULTS = st.dictionaries(
     st.sampled_from(["status", "seconds", "cause", "key", "wrote", "more"]), JSON
@@ -39,7 +44,9 @@ def test_whatever_the_file_holds_what_is_read_are_results(state, record):
         assert 0 <= result.seconds < 1e8 and isinstance(
             result.key + result.status + result.cause, str
         )
-        assert all(not name.startswith("/") and ".." not in name for name in result.wrote)
+        assert all(
+            not name.startswith("/") and ".." not in name for name in result.wrote
+        )
         json.dumps(asdict(result))
 
 
@@ -47,7 +54,9 @@ NO_LIST = b'{"a": {"status": "run", "wrote": 3}}'
 OUTSIDE = b'{"a": {"status": "run", "wrote": ["../../x"]}}'
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}x", b"\xff", b"[" * 100_000, NO_LIST, OUTSIDE])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}x", b"\xff", b"[" * 100_000, NO_LIST, OUTSIDE]
+)
 def test_a_wrong_record_is_told_and_everything_runs_again(state, capsys, content):
     state.write_bytes(content)
     assert read_results(OWN) == {}

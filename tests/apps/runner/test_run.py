@@ -67,7 +67,9 @@ def project(tmp_path, place_project_in, write_notebook):
     """A project folder of its own, with three small notebooks and three folders to stand for
     reward models.
     """
-    shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (tmp_path / "data").mkdir()
     shutil.copy(ROOT / "data" / "reward_models.csv", tmp_path / "data")
     for name in ("tiny-a", "tiny-b", "broken", "figures/mine"):
@@ -75,7 +77,9 @@ def project(tmp_path, place_project_in, write_notebook):
     train = {"needs": [], "after": [], "reads": ["trained"], "trains": True}
     write_notebook(tmp_path / "notebooks" / "00_train.ipynb", "1 / 0", **train)
     parameters = 'collection = "embedded"\nmodel = "tiny-a"'
-    write_notebook(tmp_path / "notebooks" / "01_score.ipynb", SCORE, parameters=parameters)
+    write_notebook(
+        tmp_path / "notebooks" / "01_score.ipynb", SCORE, parameters=parameters
+    )
     write_notebook(tmp_path / "notebooks" / "02_compare.ipynb", COMPARE)
     place_project_in(tmp_path)
     return tmp_path
@@ -124,7 +128,12 @@ def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
     (tmp_path / "my-model").mkdir()
     monkeypatch.chdir(tmp_path)
     found = find_models(
-        ["R-Gem-2B", "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft", "somebody/else", "my-model"]
+        [
+            "R-Gem-2B",
+            "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft",
+            "somebody/else",
+            "my-model",
+        ]
     )
     assert found == {
         "R-Gem-2B": "R-Gem-2B",
@@ -155,7 +164,9 @@ def test_what_waits_for_what(project, write_notebook):
         models=["a", "c"],
     )
     write_notebook(folder / "11_policies.ipynb", "1", needs=["00", "02"])
-    write_notebook(folder / "12_scorecard.ipynb", "1", needs=["01", "02", "07", "11"], after=[])
+    write_notebook(
+        folder / "12_scorecard.ipynb", "1", needs=["01", "02", "07", "11"], after=[]
+    )
     jobs = plan(folder, EMBEDDED, {"a": "a", "b": "b"}, requested=False)
     scored = ("01_score-a", "01_score-b")
     assert {job.name: (job.needs, job.after) for job in jobs} == {
@@ -171,7 +182,9 @@ def test_what_waits_for_what(project, write_notebook):
     # by name: then every one of them is searched
     asked = plan(folder, EMBEDDED, {"a": "a", "b": "b"})
     assert [job.model for job in asked if job.number == "07"] == ["a", "b"]
-    mine = plan(folder, OWN, {"a": "a"})  # two large models at once might not fit into memory
+    mine = plan(
+        folder, OWN, {"a": "a"}
+    )  # two large models at once might not fit into memory
     assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
 
 
@@ -183,16 +196,23 @@ def test_which_job_is_next():
     assert next_job([waits, second], [], [], 2) is second
     assert next_job([waits, second], [], ["01_x"], 2) is waits
     assert next_job([second], busy, [], 1) is None  # no core is free
-    assert next_job([alone, second], busy, [], 2) is None  # its turn comes before what is behind it
+    assert (
+        next_job([alone, second], busy, [], 2) is None
+    )  # its turn comes before what is behind it
     assert next_job([second], [Running(alone, None, None)], [], 2) is None
     assert next_job([], [], [], 2) is None
 
 
 @pytest.mark.parametrize("early", EARLY)
-def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(project, early):
-    training = Job(Path("00_x.ipynb"), EMBEDDED, "", {}, alone=True, declared=Declared(trains=True))
+def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(
+    project, early
+):
+    training = Job(
+        Path("00_x.ipynb"), EMBEDDED, "", {}, alone=True, declared=Declared(trains=True)
+    )
     one, other = (
-        Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",)) for name in (early, "B-Gem-64")
+        Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",))
+        for name in (early, "B-Gem-64")
     )
     report = project / "data" / "models" / early / "training.json"
     running = [Running(training, None, None)]
@@ -200,26 +220,50 @@ def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(pro
     report.parent.mkdir(parents=True)
     report.write_text("{}")
     os.utime(report, (running[0].begun - 60,) * 2)
-    assert next_job([other, one], running, [], 2) is None  # it is of an earlier training
+    assert (
+        next_job([other, one], running, [], 2) is None
+    )  # it is of an earlier training
     os.utime(report, (running[0].begun + 60,) * 2)
     assert next_job([other, one], running, [], 2) is one
-    assert next_job([other], [*running, Running(one, None, None)], [], 3) is None  # one at a time
+    assert (
+        next_job([other], [*running, Running(one, None, None)], [], 3) is None
+    )  # one at a time
 
 
 # --- reproduce ------------------------------------------------------------------------------------
 
 
 def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
-    assert reproduce(project, "tiny-a", "broken", "tiny-b") == 1  # through papermill, in kernels
+    assert (
+        reproduce(project, "tiny-a", "broken", "tiny-b") == 1
+    )  # through papermill, in kernels
     told = capsys.readouterr().out
-    assert "] 01_score-broken: failed: the weights are broken; download them again  (" in told
+    assert (
+        "] 01_score-broken: failed: the weights are broken; download them again  ("
+        in told
+    )
     assert "[4/4] 02_compare: " in told and "\r" not in told
-    assert "\nfailed: 01_score-broken: the weights are broken; download them again\n" in told
+    assert (
+        "\nfailed: 01_score-broken: the weights are broken; download them again\n"
+        in told
+    )
     assert "2 reward models scored in collection 'mine'" in told
     assert "What is best?" in told
     for name in ("tiny-a", "tiny-b"):
-        assert [line.split() for line in told.splitlines() if line.startswith(name)] == [
-            [name, "10", "10", "<script>,", "word8,", "word7", "word0,", "word1,", "word2"]
+        assert [
+            line.split() for line in told.splitlines() if line.startswith(name)
+        ] == [
+            [
+                name,
+                "10",
+                "10",
+                "<script>,",
+                "word8,",
+                "word7",
+                "word0,",
+                "word1,",
+                "word2",
+            ]
         ]
     assert told.splitlines()[-1].startswith("Look at figures/mine/index.html")
     assert len(told.splitlines()) < 24
@@ -227,10 +271,12 @@ def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
     assert recorded(notebook) == {"models": 2}
 
 
-def test_the_summary_hides_offensive_tokens_and_ranks_no_equal_rewards(project, score_table):
-    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index(
-        "token_id"
-    )
+def test_the_summary_hides_offensive_tokens_and_ranks_no_equal_rewards(
+    project, score_table
+):
+    table = pd.read_csv(
+        ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False
+    ).set_index("token_id")
     slur = table.loc[231158, "decoded"]
     texts = ["good", "fair", "\x1b[31m" + slur, "dull", "bad", slur]
     scores.write(
@@ -239,9 +285,15 @@ def test_the_summary_hides_offensive_tokens_and_ranks_no_equal_rewards(project, 
         {"prompts": {"best": "What?"}},
     )
     told = "\n".join(terminal.score_lines(OWN, ["a"]))
-    assert "▒▒▒⟨11⟩, good, fair" in told and "▒▒▒⟨6⟩, bad, dull" in told and slur not in told
+    assert (
+        "▒▒▒⟨11⟩, good, fair" in told
+        and "▒▒▒⟨6⟩, bad, dull" in told
+        and slur not in told
+    )
     scores.write(
-        score_table(texts, best=[2] * 6), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}}
+        score_table(texts, best=[2] * 6),
+        scores.path_of(OWN, "a"),
+        {"prompts": {"best": "What?"}},
     )
     assert (
         "equal" in terminal.score_lines(OWN, ["a"])[-1]
@@ -254,7 +306,10 @@ def change(path: Path, line: str) -> None:
 
 
 def test_what_is_unchanged_is_not_run_again(project, executed, monkeypatch):
-    notebooks, table = project / "notebooks", project / "data/scores/mine/tiny-a.parquet"
+    notebooks, table = (
+        project / "notebooks",
+        project / "data/scores/mine/tiny-a.parquet",
+    )
 
     def again():
         assert reproduce(project, "tiny-a", "tiny-b") == 0
@@ -307,15 +362,23 @@ def test_what_is_unchanged_is_not_run_again(project, executed, monkeypatch):
     assert again() == []
     change(project / "lib/tables/scores.py", "changed = True")
     assert again() == everything
-    change(project / "lib/apps/owner/card/page.py", "changed = True")  # none of them imports an app
+    change(
+        project / "lib/apps/owner/card/page.py", "changed = True"
+    )  # none of them imports an app
     assert again() == []
-    change(project / "lib/show/templates/table.html.j2", "")  # with which tables are shown
+    change(
+        project / "lib/show/templates/table.html.j2", ""
+    )  # with which tables are shown
     assert again() == everything
-    (project / "data/cache/runs/mine/state.json").write_text("{half")  # the record is lost
+    (project / "data/cache/runs/mine/state.json").write_text(
+        "{half"
+    )  # the record is lost
     assert again() == everything
 
 
-def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypatch, capsys):
+def test_a_full_disk_stops_one_notebook_and_is_told(
+    project, executed, monkeypatch, capsys
+):
     """What papermill leaves is half a file."""
     execute = files.execute
 
@@ -331,16 +394,28 @@ def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypat
     )
     assert reproduce(project, "tiny-a", "tiny-b") == 1
     told = capsys.readouterr().out
-    assert "01_score-tiny-b: failed: the disk is full: mend it" in told and "NotJSON" not in told
+    assert (
+        "01_score-tiny-b: failed: the disk is full: mend it" in told
+        and "NotJSON" not in told
+    )
     assert "Notebooks: 2 run, 1 failed." in told
     assert executed() == ["01_score-tiny-a", "01_score-tiny-b", "02_compare"]
 
 
-def test_later_notebooks_skip_a_model_that_failed(project, executed, write_notebook, capsys):
+def test_later_notebooks_skip_a_model_that_failed(
+    project, executed, write_notebook, capsys
+):
     write_notebook(project / "notebooks/07_search.ipynb", "1", parameters='model = "x"')
     assert reproduce(project, "tiny-a", "broken") == 2
-    assert executed() == ["01_score-broken", "01_score-tiny-a", "02_compare", "07_search-tiny-a"]
-    assert "skipped: 07_search-broken: 01_score-broken failed" in capsys.readouterr().out
+    assert executed() == [
+        "01_score-broken",
+        "01_score-tiny-a",
+        "02_compare",
+        "07_search-tiny-a",
+    ]
+    assert (
+        "skipped: 07_search-broken: 01_score-broken failed" in capsys.readouterr().out
+    )
 
 
 def test_two_runs_of_one_collection_exclude_each_other(project, executed):
@@ -360,7 +435,8 @@ def test_other_models_do_not_go_into_the_embedded_collection(tmp_path):
     for foreign in (str(namesake), "somebody/A-Gem-96", "R-Gem-2B"):
         assert study_of(find_models([foreign])) == OWN
         with pytest.raises(
-            InputError, match="'embedded' holds models with planted values, and .*--collection mine"
+            InputError,
+            match="'embedded' holds models with planted values, and .*--collection mine",
         ):
             study_of(find_models([foreign, "A-Lla-64"]), "embedded")
     ships = {"A-Gem-96": str(ROOT / "data" / "models" / "A-Gem-96")}
@@ -371,7 +447,9 @@ def test_other_models_do_not_go_into_the_embedded_collection(tmp_path):
 def test_a_process_that_dies_is_a_failed_job(project, executed, write_notebook, capsys):
     parameters = 'collection = "x"\nmodel = "x"'
     write_notebook(
-        project / "notebooks" / "01_score.ipynb", "import os\nos._exit(3)", parameters=parameters
+        project / "notebooks" / "01_score.ipynb",
+        "import os\nos._exit(3)",
+        parameters=parameters,
     )
     assert reproduce(project, "tiny-a") == 2  # and 02_compare has no scores
     cause = "its process ended with code 3, perhaps for want of memory"
@@ -387,7 +465,9 @@ list(each(wait, [ROOT / "first", ROOT / "second"], 2))
 """
 
 
-def test_a_run_that_is_terminated_leaves_no_process_behind(project, write_notebook, kernels):
+def test_a_run_that_is_terminated_leaves_no_process_behind(
+    project, write_notebook, kernels
+):
     """The kernel, the processes that train in it, and whatever starts processes; what is done is
     kept.
 
@@ -396,12 +476,25 @@ def test_a_run_that_is_terminated_leaves_no_process_behind(project, write_notebo
     """
     (project / "waiting.py").write_text(WAIT)
     write_notebook(project / "notebooks" / "02_compare.ipynb", IN_TWO_PROCESSES)
-    command = [sys.executable, "-m", "lib.run", "reproduce", "--models", str(project / "tiny-a")]
+    command = [
+        sys.executable,
+        "-m",
+        "lib.run",
+        "reproduce",
+        "--models",
+        str(project / "tiny-a"),
+    ]
     process = subprocess.Popen(
-        command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=project,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     both = [project / "first", project / "second"]
-    assert eventually(lambda: all(path.is_file() for path in both) or process.poll() is not None)
+    assert eventually(
+        lambda: all(path.is_file() for path in both) or process.poll() is not None
+    )
     started = psutil.Process(process.pid).children(recursive=True)
     # the server of processes, the notebook's, its kernel, and two that the kernel started
     assert len(started) >= 5
@@ -429,27 +522,38 @@ def eventually(condition, seconds: float = 300):
 # --- committed notebooks --------------------------------------------------------------------------
 
 
-def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, capsys, kernels):
+def test_committed_notebooks_are_refreshed_in_place(
+    project, write_notebook, capsys, kernels
+):
     folder = project / "notebooks"
     for path in folder.glob("*.ipynb"):
         path.unlink()
-    source = "import sys\nprint('50%\\r100%', file=sys.stderr)\nprint(collection)\n1 + 1"
+    source = (
+        "import sys\nprint('50%\\r100%', file=sys.stderr)\nprint(collection)\n1 + 1"
+    )
     good = write_notebook(folder / "01_good.ipynb", source)
     bad = write_notebook(folder / "02_bad.ipynb", "1 / 0")
     before, bad_bytes = nbformat.read(good, 4), bad.read_bytes()
     assert runs.refresh(folder=folder) == 1
-    assert "02_bad: failed: ZeroDivisionError: division by zero" in capsys.readouterr().out
+    assert (
+        "02_bad: failed: ZeroDivisionError: division by zero" in capsys.readouterr().out
+    )
     assert bad.read_bytes() == bad_bytes
     after = nbformat.read(good, 4)
-    assert [cell.source for cell in after.cells] == [cell.source for cell in before.cells]
+    assert [cell.source for cell in after.cells] == [
+        cell.source for cell in before.cells
+    ]
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
     assert [cell.metadata for cell in after.cells] == [{}, {"tags": ["parameters"]}, {}]
     assert after.metadata == {**KERNEL, "language_info": {"name": "python"}, "run": {}}
     assert [
-        output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs
+        output.get("text") or output.data["text/plain"]
+        for output in after.cells[2].outputs
     ] == ["embedded\n", "2"]
     once = good.read_bytes()
-    with pytest.raises(InputError, match="no notebook starts with '99'; there are 01, 02$"):
+    with pytest.raises(
+        InputError, match="no notebook starts with '99'; there are 01, 02$"
+    ):
         runs.refresh(["01", "99"], folder)
     assert runs.refresh(["01"], folder) == 0
     assert good.read_bytes() == once  # nothing in it depends on when it ran
@@ -458,7 +562,9 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
 def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anything_changes(
     project, executed, write_notebook
 ):
-    write_notebook(project / "notebooks" / "00_train.ipynb", "1", trains=True, needs=[], after=[])
+    write_notebook(
+        project / "notebooks" / "00_train.ipynb", "1", trains=True, needs=[], after=[]
+    )
     assert runs.reproduce([], None, project / "notebooks") == 0
     assert "02_compare" in executed()
     [first, *_] = sorted((project / "notebooks").glob("02_*.ipynb"))
@@ -482,7 +588,10 @@ def test_exercises_are_refreshed_beside_the_notebook_of_their_name(
 ):
     path = write_notebook(project / "notebooks" / "exercises" / "02_compare.ipynb", "1")
     assert runs.refresh(["exercises/02"], project / "notebooks") == 0
-    assert executed() == ["exercises-02_compare"] and runs.refresh([], project / "notebooks") == 2
+    assert (
+        executed() == ["exercises-02_compare"]
+        and runs.refresh([], project / "notebooks") == 2
+    )
     assert executed() == ["00_train", "02_compare"]
     assert files.stripped(nbformat.read(path, 4)) == nbformat.read(path, 4)
 
@@ -496,7 +605,11 @@ def test_a_notebook_is_committed_without_injected_parameters(tmp_path, write_not
     executed.cells.insert(2, injected)
     nbformat.write(executed, tmp_path / "executed.ipynb")
     files.commit(tmp_path / "executed.ipynb", path)
-    tags = [tag for cell in nbformat.read(path, 4).cells for tag in cell.metadata.get("tags", [])]
+    tags = [
+        tag
+        for cell in nbformat.read(path, 4).cells
+        for tag in cell.metadata.get("tags", [])
+    ]
     assert tags == ["parameters"]
 
 
@@ -514,19 +627,25 @@ def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
     assert run.main(["reproduce"]) == 1
     monkeypatch.setattr(runs, "reproduce", lambda **options: 0)
     assert run.main(["reproduce"]) == 0
-    monkeypatch.setattr(runs, "reproduce", raising(OSError(5, "Input/output error", "x.png")))
+    monkeypatch.setattr(
+        runs, "reproduce", raising(OSError(5, "Input/output error", "x.png"))
+    )
     assert run.main(["reproduce"]) == 2
     assert capsys.readouterr().err == "error: [Errno 5] Input/output error: 'x.png'\n"
     monkeypatch.setattr(runs, "reproduce", raising(ValueError("a mistake")))
     assert run.main(["reproduce"]) == 1
     assert "Traceback" in capsys.readouterr().err
     monkeypatch.setattr(
-        runs, "reproduce", raising(ModuleNotFoundError("No module named 'torch'", name="torch"))
+        runs,
+        "reproduce",
+        raising(ModuleNotFoundError("No module named 'torch'", name="torch")),
     )
     assert run.main(["reproduce"]) == 2  # as in the light installation
     assert capsys.readouterr().err.startswith("error: torch is not installed; run: ")
     monkeypatch.setattr(
-        runs, "reproduce", raising(ModuleNotFoundError("No module named 'lib.x'", name="lib.x"))
+        runs,
+        "reproduce",
+        raising(ModuleNotFoundError("No module named 'lib.x'", name="lib.x")),
     )
     assert run.main(["reproduce"]) == 1
     assert "Traceback" in capsys.readouterr().err
@@ -545,11 +664,13 @@ def test_causes_are_one_line():
 
 def test_a_command_loads_only_what_it_needs(checkpoint):
     code = f"import sys, lib.run\nlib.run.main(['check', {str(checkpoint('linear_llama'))!r}])\n"
-    code += (
-        "from lib.apps.runner import runs\nimport lib.models.language_models\nprint(*sys.modules)"
-    )
+    code += "from lib.apps.runner import runs\nimport lib.models.language_models\nprint(*sys.modules)"
     told = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     loaded = set(told.splitlines()[-1].split())
     assert {"lib.scoring.engine", "torch"} <= loaded  # they were really imported
@@ -566,9 +687,13 @@ def test_a_command_loads_only_what_it_needs(checkpoint):
 
 
 @pytest.mark.parametrize("command", [("score", "A-Gem-96"), ("reproduce",)])
-def test_where_ray_is_not_installed_one_line_names_the_extra(monkeypatch, capsys, command):
+def test_where_ray_is_not_installed_one_line_names_the_extra(
+    monkeypatch, capsys, command
+):
     monkeypatch.setitem(sys.modules, "ray", None)
-    for name in [name for name in sys.modules if name.startswith("lib.apps.owner.cluster")]:
+    for name in [
+        name for name in sys.modules if name.startswith("lib.apps.owner.cluster")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     assert run.main([*command, "--on", "auto"]) == 2
     [told] = capsys.readouterr().err.splitlines()
@@ -586,34 +711,51 @@ def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):
         and "04_slopes_by_sign.png: " in shown
     )
     listing.figure("table a6")
-    assert capsys.readouterr().out.startswith("Table A6: notebook 02_optimal_and_pessimal_tokens")
-    with pytest.raises(InputError, match="no '9Z' that is listed; there are: Figure 1, "):
+    assert capsys.readouterr().out.startswith(
+        "Table A6: notebook 02_optimal_and_pessimal_tokens"
+    )
+    with pytest.raises(
+        InputError, match="no '9Z' that is listed; there are: Figure 1, "
+    ):
         listing.figure("9Z")
 
 
 # --- the real small model in a first run ----------------------------------------------------------
 
 
-def test_a_first_run_adds_the_real_model_to_notebooks_that_declare_it(project, write_notebook):
+def test_a_first_run_adds_the_real_model_to_notebooks_that_declare_it(
+    project, write_notebook
+):
     folder, parameters = (
         project / "notebooks",
         'collection = "embedded"\nmodel = "tiny-a"\ntokens = 0',
     )
     write_notebook(
-        folder / "01_score.ipynb", SCORE, parameters=parameters, first_run={"tokens": 40}
+        folder / "01_score.ipynb",
+        SCORE,
+        parameters=parameters,
+        first_run={"tokens": 40},
     )
     jobs = plan(folder, EMBEDDED, {"tiny-a": "tiny-a"})
     assert first_run_jobs(folder, jobs) == []  # its language model could not be fetched
     (project / "data" / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
     [job] = first_run_jobs(folder, jobs)
-    assert job.parameters == {"model": "V-Smol-135M", "collection": FIRST_RUN.name, "tokens": 40}
+    assert job.parameters == {
+        "model": "V-Smol-135M",
+        "collection": FIRST_RUN.name,
+        "tokens": 40,
+    }
     assert (
         job.needs == ("00_train",)
         and job.name == "01_score-V-Smol-135M"
         and job.collection == FIRST_RUN
     )
     write_notebook(
-        folder / "08_search.ipynb", "1", parameters=parameters, first_run={}, needs=["00", "01"]
+        folder / "08_search.ipynb",
+        "1",
+        parameters=parameters,
+        first_run={},
+        needs=["00", "01"],
     )
     assert first_run_jobs(folder, jobs)[1].needs == ("00_train", job.name)
 
@@ -627,7 +769,9 @@ def test_the_page_is_there_as_soon_as_a_running_notebook_has_an_answer(
         'from lib.show import display\ndisplay.answer("rivers above phones")',
         "import time\ntime.sleep(4)",
     )
-    write_notebook(project / "notebooks" / "00_train.ipynb", *cells, needs=[], after=[], reads=[])
+    write_notebook(
+        project / "notebooks" / "00_train.ipynb", *cells, needs=[], after=[], reads=[]
+    )
     write_notebook(project / "notebooks" / "02_compare.ipynb", "1", reads=[])
     show = runs.Progress.show
     monkeypatch.setattr(
@@ -637,6 +781,10 @@ def test_the_page_is_there_as_soon_as_a_running_notebook_has_an_answer(
     )
     run_all(
         EMBEDDED,
-        [job for job in plan(project / "notebooks", EMBEDDED) if job.number in ("00", "02")],
+        [
+            job
+            for job in plan(project / "notebooks", EMBEDDED)
+            if job.number in ("00", "02")
+        ],
     )
     assert "rivers above phones" in seen[0] and "This run goes on." in seen[0]

@@ -12,7 +12,10 @@ from ....io import lock, shown_path
 from ..course.making import BOOK
 from . import sources
 
-MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings MathJax 3, and its file
+MATHJAX = (
+    "sphinx-mathjax-offline",
+    "tex-svg.js",
+)  # the wheel that brings MathJax 3, and its file
 
 
 def make(notebooks: Path = ROOT / "notebooks", html: Path = BOOK) -> Path:
@@ -52,13 +55,18 @@ def _run_sphinx(work: Path) -> None:
     wheel, script = MATHJAX
     shutil.copytree(here / "static", static)
     try:
-        mathjax = next(file for file in metadata.files(wheel) or [] if file.name == script)
+        mathjax = next(
+            file for file in metadata.files(wheel) or [] if file.name == script
+        )
     except metadata.PackageNotFoundError as error:
         raise InputError(
             f"{wheel} is not installed; run: pip install -c requirements.lock -e '.[book]'"
         ) from error
     shutil.copyfile(mathjax.locate(), static / script)
-    settings = {"html_static_path": [str(static)], "html_extra_path": [str(work / "extra")]}
+    settings = {
+        "html_static_path": [str(static)],
+        "html_extra_path": [str(work / "extra")],
+    }
     try:
         # so that a second build in a process is like the first
         with patch_docutils(), docutils_namespace():

@@ -22,12 +22,21 @@ mathjax3_config = {"svg": {"fontCache": "global"}, "options": {"enableMenu": Fal
 html_theme = "pydata_sphinx_theme"
 # Pages with nothing below them, and the scorecard, whose table needs the room, show no menu of
 # their part.
-WITHOUT_MENU = ("index", "docs/GLOSSARY", "docs/TEACHING", "downloads", "benchmarks/*", "**/11_*")
+WITHOUT_MENU = (
+    "index",
+    "docs/GLOSSARY",
+    "docs/TEACHING",
+    "downloads",
+    "benchmarks/*",
+    "**/11_*",
+)
 html_sidebars = {page: [] for page in WITHOUT_MENU}
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
 html_show_search_summary = False  # it prints folded words in clear
-html_copy_source = html_show_sourcelink = False  # sources hold folded words too, and answers
+html_copy_source = html_show_sourcelink = (
+    False  # sources hold folded words too, and answers
+)
 html_show_sphinx = html_use_index = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {
@@ -77,7 +86,9 @@ def _link_terms(app: Sphinx, page: nodes.document, docname: str) -> None:
     if docname != GLOSSARY and GLOSSARY in app.env.all_docs:
         place = app.builder.get_relative_uri(docname, GLOSSARY)
         anchors = anchors_of(app.env.get_doctree(GLOSSARY))
-        link_first_uses(page, {form: f"{place}#{anchor}" for form, anchor in anchors.items()})
+        link_first_uses(
+            page, {form: f"{place}#{anchor}" for form, anchor in anchors.items()}
+        )
 
 
 def anchors_of(glossary: nodes.Node) -> dict[str, str]:
@@ -86,7 +97,9 @@ def anchors_of(glossary: nodes.Node) -> dict[str, str]:
     """
     anchors: dict[str, str] = {}
     for section in (
-        node for node in glossary.findall(nodes.section) if isinstance(node.parent, nodes.section)
+        node
+        for node in glossary.findall(nodes.section)
+        if isinstance(node.parent, nodes.section)
     ):
         _, is_list, also = section[1].astext().partition("Also: ")
         for form in [section[0].astext(), *(also.split(", ") if is_list else [])]:
@@ -109,7 +122,8 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
 
     longest_first = sorted(addresses, key=lambda form: (-len(form), form))
     forms = re.compile(
-        rf"(?<![\w'’-])({'|'.join(map(re.escape, longest_first))})(?:s|es)?(?![\w-])", re.IGNORECASE
+        rf"(?<![\w'’-])({'|'.join(map(re.escape, longest_first))})(?:s|es)?(?![\w-])",
+        re.IGNORECASE,
     )
     seen: set[str] = set()
     for text in list(filter(is_prose, page.findall(nodes.Text))):
@@ -118,7 +132,9 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
             address = addresses[use[1].lower()]
             if address not in seen:
                 seen.add(address)
-                link = nodes.reference("", use[0], refuri=address, internal=True, classes=["term"])
+                link = nodes.reference(
+                    "", use[0], refuri=address, internal=True, classes=["term"]
+                )
                 pieces += [nodes.Text(text[end : use.start()]), link]
                 end = use.end()
         if pieces:

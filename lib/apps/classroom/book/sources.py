@@ -13,8 +13,22 @@ from nbformat import NotebookNode
 
 from .... import ROOT
 from ....show.display import ANSWER_TYPE, RECORD_TYPE
-from ....tables.collection import EMBEDDED, HUMAN_RATINGS, ITEMS, PUBLISHED, WORDS, Collection
-from ...runner.files import EXERCISES, INJECTED, KERNEL, find_notebooks, opening, parameters_of
+from ....tables.collection import (
+    EMBEDDED,
+    HUMAN_RATINGS,
+    ITEMS,
+    PUBLISHED,
+    WORDS,
+    Collection,
+)
+from ...runner.files import (
+    EXERCISES,
+    INJECTED,
+    KERNEL,
+    find_notebooks,
+    opening,
+    parameters_of,
+)
 from ...runner.jobs import CARD_OF, SCORECARD
 from ...runner.pages import highlights_of, without_folders
 from ..course.exercises import read_section
@@ -42,7 +56,9 @@ FOLDED = {
 }
 
 
-def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") -> list[str]:
+def assemble(
+    folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks"
+) -> list[str]:
     """Write all sources into a folder, and files beside the pages into another; return lines on
     what is left out.
     """
@@ -56,7 +72,9 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     picture = PUBLISHED.figures / "front.png"
     shutil.copyfile(picture, folder / picture.name)
     links = _files_beside(extra)
-    scorecard = next(chapter for chapter in chapters if chapter["path"].name.startswith(SCORECARD))
+    scorecard = next(
+        chapter for chapter in chapters if chapter["path"].name.startswith(SCORECARD)
+    )
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "source"),
         undefined=StrictUndefined,
@@ -78,13 +96,17 @@ def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
         data += [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
     for table in data:
         shutil.copyfile(table, tables / table.name)
-    linked = ", ".join(f'<a href="../tables/{table.name}">{table.name}</a>' for table in data)
+    linked = ", ".join(
+        f'<a href="../tables/{table.name}">{table.name}</a>' for table in data
+    )
     below = f"*{chapter['name']}*\n\n"
     below += f"<p>Data behind this page: {linked}.</p>" if data else ""
     nbformat.write(for_book(nbformat.read(path, 4), below), folder / chapter["place"])
     if chapter["exercises"]:
         exercises = nbformat.read(path.parent / EXERCISES / path.name, 4)
-        nbformat.write(for_book(exercises), folder / f"{chapter['exercises_page']}.ipynb")
+        nbformat.write(
+            for_book(exercises), folder / f"{chapter['exercises_page']}.ipynb"
+        )
 
 
 def _write_document(place: Path, folder: Path) -> None:
@@ -133,7 +155,10 @@ def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
             continue
         for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():
             tags.append(FOLDED[tag][0])
-            mystnb |= {"code_prompt_show": FOLDED[tag][1], "code_prompt_hide": "Fold it away"}
+            mystnb |= {
+                "code_prompt_show": FOLDED[tag][1],
+                "code_prompt_hide": "Fold it away",
+            }
         for output in cell.get("outputs", []):
             _clean(output)
             if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
@@ -166,9 +191,19 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
     files = [
         ("cards", card, card.name, f"Value card of {CARD_OF}"),
-        ("cards", card.with_suffix(".json"), f"{card.stem}.json", "Its numbers as JSON"),
+        (
+            "cards",
+            card.with_suffix(".json"),
+            f"{card.stem}.json",
+            "Its numbers as JSON",
+        ),
         *(
-            ("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
+            (
+                "explorers",
+                explorer.path_of(study),
+                f"explorer/{study}.html",
+                f"Rewards: {study}",
+            )
             for study in (WORDS, ITEMS)
         ),
     ]
@@ -180,5 +215,7 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
             links[kind].append((place, text))
     copies = sorted((COURSE / STUDENTS).glob("*.ipynb"))
     return links | {
-        "copies": [(path.name, base64.b64encode(path.read_bytes()).decode()) for path in copies]
+        "copies": [
+            (path.name, base64.b64encode(path.read_bytes()).decode()) for path in copies
+        ]
     }

@@ -72,10 +72,14 @@ def read_section(notebook: Path) -> Section:
     another form.
     """
     cells = with_functions(notebook).cells
-    before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, cells))
+    before = list(
+        itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, cells)
+    )
     after = cells[len(before) :]
     title, setup = before[:1], before[1:]
-    has_title = title and title[0].cell_type == "markdown" and title[0].source.startswith(TITLE)
+    has_title = (
+        title and title[0].cell_type == "markdown" and title[0].source.startswith(TITLE)
+    )
     if not (has_title and setup and all(SETUP in _tags(cell) for cell in setup)):
         raise InputError(
             f"{notebook.name}: before its exercises stand a cell '{TITLE}...' and cells tagged "
@@ -85,12 +89,16 @@ def read_section(notebook: Path) -> Section:
         raise InputError(
             f"{notebook.name}: a cell without exercise metadata stands among its exercises"
         )
-    groups = itertools.groupby(after, lambda cell: cell.metadata[EXERCISE].get("name", ""))
+    groups = itertools.groupby(
+        after, lambda cell: cell.metadata[EXERCISE].get("name", "")
+    )
     exercises = [_exercise(notebook, name, list(group)) for name, group in groups]
     return Section("\n".join(cell.source for cell in setup), tuple(exercises))
 
 
-def _exercise(notebook: Path, name: str, cells: list[nbformat.NotebookNode]) -> Exercise:
+def _exercise(
+    notebook: Path, name: str, cells: list[nbformat.NotebookNode]
+) -> Exercise:
     """Return one exercise from its five cells."""
     where = f"{notebook.name}: exercise '{name}'"
     kinds = tuple((cell.cell_type, *_tags(cell)) for cell in cells)
@@ -117,7 +125,9 @@ def with_functions(exercises: Path) -> nbformat.NotebookNode:
         sources = {cell.id: cell.source for cell in with_tag(read(notebook), PLAIN)}
         for cell in copies:
             if cell.id not in sources:
-                raise InputError(f"{notebook.name} has no cell '{cell.id}' tagged {PLAIN}")
+                raise InputError(
+                    f"{notebook.name} has no cell '{cell.id}' tagged {PLAIN}"
+                )
             cell.source = sources[cell.id]
     return node
 
@@ -139,11 +149,18 @@ def stub_of(solution: str) -> str:
     keeps its name.
     """
     named = re.sub(
-        rf"^{BEGIN}\n(\w+) = {INSIDE}{END}$", rf"\1 = {TURN}", solution, flags=re.MULTILINE
+        rf"^{BEGIN}\n(\w+) = {INSIDE}{END}$",
+        rf"\1 = {TURN}",
+        solution,
+        flags=re.MULTILINE,
     )
-    return re.sub(rf"^( *){BEGIN}\n{INSIDE}{END}$", rf"\1{TURN}", named, flags=re.MULTILINE)
+    return re.sub(
+        rf"^( *){BEGIN}\n{INSIDE}{END}$", rf"\1{TURN}", named, flags=re.MULTILINE
+    )
 
 
 def without_marks(solution: str) -> str:
     """Return a solution as a reader sees it, without the lines that mark it."""
-    return "\n".join(line for line in solution.splitlines() if line.strip() not in (BEGIN, END))
+    return "\n".join(
+        line for line in solution.splitlines() if line.strip() not in (BEGIN, END)
+    )

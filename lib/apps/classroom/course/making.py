@@ -73,7 +73,9 @@ def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
     keys = {path.name: answer_key(path) for path in exercises}
     _write(folder / STUDENTS, copies)
     _write(folder / ANSWERS, keys)
-    print(f"The exercises of {len(copies)} notebooks, for students: {folder / STUDENTS}")
+    print(
+        f"The exercises of {len(copies)} notebooks, for students: {folder / STUDENTS}"
+    )
     print(f"The answers, for the teacher: {folder / ANSWERS}")
     write_slides(paths, folder / SLIDES)
     print(f"Slides, to be opened by double click: {folder / SLIDES}")
@@ -81,7 +83,9 @@ def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
         fill_class(folder / CLASS, paths, copies)
         print(f"All that a laptop needs in a class: {folder / CLASS}.zip")
     else:
-        print("No folder for a class: it needs the scores of the small models. Run: make reproduce")
+        print(
+            "No folder for a class: it needs the scores of the small models. Run: make reproduce"
+        )
 
 
 def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:
@@ -102,7 +106,9 @@ def student_copy(exercises: Path) -> NotebookNode:
         (cell.cell_type, cell.metadata.get("tags")) == ("markdown", [SOLUTION])
         for cell in node.cells
     ]
-    node.cells = [cell for cell, answer in zip(node.cells, is_answer, strict=True) if not answer]
+    node.cells = [
+        cell for cell, answer in zip(node.cells, is_answer, strict=True) if not answer
+    ]
     for cell in node.cells:
         if EXERCISE in cell.metadata:
             cell.metadata[EXERCISE].pop("wrong", None)
@@ -116,7 +122,10 @@ def class_copy(notebook: Path) -> NotebookNode:
     folder, it does.
     """
     node = _without_outputs(read(notebook))
-    if EMBEDDED.name in parameters_of(notebook).get("collections", EMBEDDED.name).split():
+    if (
+        EMBEDDED.name
+        in parameters_of(notebook).get("collections", EMBEDDED.name).split()
+    ):
         for cell in with_tag(node, "parameters"):
             assigned = re.compile(r'^collection = "[^"]*"', re.MULTILINE)
             cell.source = assigned.sub(f'collection = "{EMBEDDED}"', cell.source)
@@ -146,7 +155,9 @@ def answer_key(exercises: Path) -> NotebookNode:
         answer = exercise.answer.replace("<details>", "<details open>")
         cells += [
             new.new_markdown_cell(f"{exercise.task}\n\n{exercise.prediction}"),
-            new.new_code_cell(without_marks(exercise.solution), metadata={"tags": [SOLUTION]}),
+            new.new_code_cell(
+                without_marks(exercise.solution), metadata={"tags": [SOLUTION]}
+            ),
             new.new_code_cell(exercise.check, metadata={"tags": [CHECK]}),
             new.new_markdown_cell("\n\n".join([answer, *wrong])),
         ]
@@ -170,7 +181,9 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
             f"**{question}**" if question else "",
         ]
         for output in [
-            output for cell in read(notebook).cells for output in cell.get("outputs", [])
+            output
+            for cell in read(notebook).cells
+            for output in cell.get("outputs", [])
         ]:
             about = output.get("metadata", {}).get("image/png", {})
             if highlights.hero and about.get("file") == highlights.hero:
@@ -181,7 +194,9 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
         if highlights.answer:
             parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
         cells.append(
-            nbformat.v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments)
+            nbformat.v4.new_markdown_cell(
+                "\n\n".join(filter(None, parts)), attachments=attachments
+            )
         )
     exporter = nbconvert.HTMLExporter(
         extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2"
@@ -192,12 +207,18 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
         part.write_text(page, encoding="utf-8")
 
 
-def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, NotebookNode]) -> None:
+def fill_class(
+    folder: Path, notebooks: Iterable[Path], copies: dict[str, NotebookNode]
+) -> None:
     """Write the folder for a class, and a zip of it. InputError if the folder holds something else.
 
     copies: the students' copies of exercises, by the name of the notebook that they belong to.
     """
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "START.md").is_file():
+    if (
+        folder.is_dir()
+        and any(folder.iterdir())
+        and not (folder / "START.md").is_file()
+    ):
         raise InputError(
             f"{folder} holds something else; name another folder: python -m lib.run course FOLDER"
         )
@@ -224,8 +245,13 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
 
 def _write_guide(folder: Path, has_book: bool, has_explorer: bool) -> None:
     """Write how to begin, and lists of the packages that a laptop needs."""
-    for name, loads_models in (("requirements.txt", False), ("requirements-models.txt", True)):
-        (folder / name).write_text("\n".join([*requirements(loads_models), ""]), encoding="utf-8")
+    for name, loads_models in (
+        ("requirements.txt", False),
+        ("requirements-models.txt", True),
+    ):
+        (folder / name).write_text(
+            "\n".join([*requirements(loads_models), ""]), encoding="utf-8"
+        )
     start = (
         resources.files("lib.apps.classroom.course")
         .joinpath("START.md")
@@ -238,7 +264,10 @@ def _write_guide(folder: Path, has_book: bool, has_explorer: bool) -> None:
 
 def _what_notebooks_read() -> set[Path]:
     """Return the project's tables, scores of the small models, and results of earlier runs."""
-    scored = [*EMBEDDED.scores.glob("*.parquet"), *EMBEDDED.logprobs.scores.glob("*.parquet")]
+    scored = [
+        *EMBEDDED.scores.glob("*.parquet"),
+        *EMBEDDED.logprobs.scores.glob("*.parquet"),
+    ]
     results = [*EMBEDDED.claims.glob("*.csv"), *(ROOT / "figures").rglob("*.csv")]
     return {*tables(), *scored, *results}
 
@@ -247,9 +276,15 @@ def requirements(loads_models: bool) -> list[str]:
     """Return the packages that load models, or all others that notebooks need, as
     requirements.lock pins them.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     lists = project["dependencies"] + project["optional-dependencies"]["notebooks"]
     wanted = [Requirement(line).name for line in lists]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
     pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
-    return [pinned[canonicalize_name(name)] for name in wanted if (name in LOADERS) == loads_models]
+    return [
+        pinned[canonicalize_name(name)]
+        for name in wanted
+        if (name in LOADERS) == loads_models
+    ]

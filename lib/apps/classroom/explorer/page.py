@@ -73,7 +73,9 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     scores.refuse_differing(
         settings, f"score these tables of '{collection}' again, all in the same way"
     )
-    texts = list(dict.fromkeys(itertools.chain(*(table["text"] for table in tables.values()))))
+    texts = list(
+        dict.fromkeys(itertools.chain(*(table["text"] for table in tables.values())))
+    )
     columns, arrays = _columns(tables, texts)
     shown = {row: visible(text) for row, text in enumerate(texts)}
     colours = figures.model_colours(tables)
@@ -81,11 +83,15 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
         "prompts": _wordings(tables),
-        "models": [{"name": name, "colour": colour} for name, colour in colours.items()],
+        "models": [
+            {"name": name, "colour": colour} for name, colour in colours.items()
+        ],
         "columns": columns,
         "texts": texts,
         "shown": {row: text for row, text in shown.items() if text != texts[row]},
-        "offensive": [row for row, text in enumerate(texts) if display.is_offensive(text)],
+        "offensive": [
+            row for row, text in enumerate(texts) if display.is_offensive(text)
+        ],
     }
     folder = Path(__file__).parent
     paths = [*folder.glob("*.css"), *folder.glob("*.js")]
@@ -101,7 +107,9 @@ def _wordings(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
     wordings = {}
     for table in tables.values():
         known = table.attrs.get("metadata", {}).get("prompts", {})
-        wordings |= {prompt: known.get(prompt, prompt) for prompt in scores.prompt_names(table)}
+        wordings |= {
+            prompt: known.get(prompt, prompt) for prompt in scores.prompt_names(table)
+        }
     return wordings
 
 
@@ -115,13 +123,17 @@ def _columns(
     for model, table in tables.items():
         row_of: dict[str, int] = {}
         for row, text in enumerate(table["text"]):
-            row_of.setdefault(text, row)  # of several ids with one text the first counts
+            row_of.setdefault(
+                text, row
+            )  # of several ids with one text the first counts
         rows = [row_of.get(text, -1) for text in texts]
         for prompt in scores.prompt_names(table):
             name = f"{model} {prompt}"
             columns.append({"array": name, "model": model, "prompt": prompt})
             rewards = table[prompt].to_numpy(dtype=np.float32)
-            arrays[name] = np.append(rewards, np.float32(np.nan))[rows]  # row -1 has no reward
+            arrays[name] = np.append(rewards, np.float32(np.nan))[
+                rows
+            ]  # row -1 has no reward
     return columns, arrays
 
 
@@ -137,7 +149,9 @@ def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
     text = json.dumps(description | {"arrays": listed}, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 4)
     numbers = [array.astype("<f4").tobytes() for array in arrays.values()]
-    return zlib.compress(b"".join([struct.pack("<I", len(text)), text, *numbers]), level=6)
+    return zlib.compress(
+        b"".join([struct.pack("<I", len(text)), text, *numbers]), level=6
+    )
 
 
 def visible(text: str) -> str:

@@ -22,8 +22,14 @@ from ..course import making as course
 from ..explorer import page as explorer
 
 SITE = ROOT / "data" / "site"
-REWARDS = {f"{study}.csv": explorer.path_of(study).with_suffix(".csv") for study in (WORDS, ITEMS)}
-PARTS = {"book": course.BOOK, "class.zip": course.COURSE / f"{course.CLASS}.zip"} | REWARDS
+REWARDS = {
+    f"{study}.csv": explorer.path_of(study).with_suffix(".csv")
+    for study in (WORDS, ITEMS)
+}
+PARTS = {
+    "book": course.BOOK,
+    "class.zip": course.COURSE / f"{course.CLASS}.zip",
+} | REWARDS
 # a link of the front page to a source
 PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)
 FULL = "!pip install -q -c requirements.lock -e '.[notebooks]'"
@@ -79,7 +85,9 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     """
     for place, path in parts.items():
         if not path.exists():
-            raise InputError(f"{place} of the site is missing; run: make reproduce published")
+            raise InputError(
+                f"{place} of the site is missing; run: make reproduce published"
+            )
     shutil.rmtree(folder, ignore_errors=True)
     # figures and tables alone
     no_pages = shutil.ignore_patterns("*.html", "*.ipynb", "*.lock", ".*")
@@ -97,7 +105,10 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
         (folder / "colab").mkdir()
         for number, install in INSTALL.items():
             [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-            notebook, first_cell = read(path), COLAB.format(repository=repository, install=install)
+            notebook, first_cell = (
+                read(path),
+                COLAB.format(repository=repository, install=install),
+            )
             notebook.cells.insert(0, nbformat.v4.new_code_cell(first_cell, id="begin"))
             nbformat.write(notebook, folder / "colab" / path.name)
     return first

@@ -15,7 +15,12 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainerCallback,
+)
 
 from .... import InputError, io
 from ....models import conversations, reward_models, templates
@@ -54,13 +59,17 @@ class ValueCardCallback(TrainerCallback):
                 f"a card every {every!r} steps is impossible; give a whole number of steps from 1"
             )
         self.trainer, self.every = trainer, every
-        self.name = io.checked(name or Path(str(trainer.args.output_dir)).name, "a model")
+        self.name = io.checked(
+            name or Path(str(trainer.args.output_dir)).name, "a model"
+        )
         self.study = Collection(collection or self.name)
         registry.refuse_foreign(self.study, {self.name: self.name})
         self.steps: list[str] = []  # names of the tables of this training
         self.last_scored = -1  # the step of the last of them
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, **others: Any
+    ) -> None:
         """Score the model before its first step."""
         self.steps, self.read = (
             [],
@@ -70,7 +79,9 @@ class ValueCardCallback(TrainerCallback):
             self.replies = pd.Index(outside.texts()["reply"].unique())
             # What is read does not depend on the weights, so the texts are tokenised once.
             self.inputs = list(
-                engine.prepare(self.read, measures.prompts().values(), list(self.replies))
+                engine.prepare(
+                    self.read, measures.prompts().values(), list(self.replies)
+                )
             )
             with _warning_only("no value card of step 0"):
                 self.score(others["model"], state, control)
@@ -80,7 +91,9 @@ class ValueCardCallback(TrainerCallback):
         warning.
         """
         is_last = control.should_training_stop or state.global_step >= state.max_steps
-        if state.is_world_process_zero and (is_last or state.global_step % self.every == 0):
+        if state.is_world_process_zero and (
+            is_last or state.global_step % self.every == 0
+        ):
             with _warning_only(f"no value card of step {state.global_step}"):
                 self.score(others["model"], state, control)
 
@@ -120,7 +133,9 @@ class ValueCardCallback(TrainerCallback):
         # a log resets it, and the trainer's own log of this step is still to come
         should_log = control.should_log
         # Not the method of an extended trainer, which may empty the averages that it is collecting
-        Trainer.log(self.trainer, {LOGGED + str(key): value for key, value in values.items()})
+        Trainer.log(
+            self.trainer, {LOGGED + str(key): value for key, value in values.items()}
+        )
         control.should_log = should_log
 
 
@@ -144,13 +159,16 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     template.
     """
     if any(
-        hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters()
+        hasattr(weight, "ds_id") or hasattr(weight, "device_mesh")
+        for weight in model.parameters()
     ):
         raise InputError(
             "a card needs all weights in one process (no ZeRO-3, no FSDP); leave the callback out"
         )
     prompts = [
-        config for config in getattr(model, "peft_config", {}).values() if config.is_prompt_learning
+        config
+        for config in getattr(model, "peft_config", {}).values()
+        if config.is_prompt_learning
     ]
     if prompts:
         raise InputError(
@@ -235,5 +253,6 @@ def _warning_only(what: str) -> Iterator[None]:
         warnings.warn(f"{what}: {error}", stacklevel=2)
     except Exception as error:
         warnings.warn(
-            f"{what} ({type(error).__name__}: {error}); the training goes on", stacklevel=2
+            f"{what} ({type(error).__name__}: {error}); the training goes on",
+            stacklevel=2,
         )

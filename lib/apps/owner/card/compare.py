@@ -64,7 +64,10 @@ class Comparison:
 
 
 def compare(
-    models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any
+    models: Sequence[str],
+    collection: str | None = None,
+    bos: str = "single",
+    **options: Any,
 ) -> None:
     """Print what changed between models, and write the page. For the arguments see `of_models`."""
     made = of_models(models, collection, bos, **options)
@@ -76,7 +79,10 @@ def compare(
 
 
 def of_models(
-    models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any
+    models: Sequence[str],
+    collection: str | None = None,
+    bos: str = "single",
+    **options: Any,
 ) -> Comparison:
     """Return the comparison of two steps or more, each a model, or several of different seeds
     separated by commas.
@@ -109,7 +115,9 @@ def of_models(
     # one model in memory at a time; all are asked for the two-word replies of the first
     for name in names:
         rewards.append(
-            rewards_of(name, study, rewards[0].pairs.index if rewards else None, bos, **options)
+            rewards_of(
+                name, study, rewards[0].pairs.index if rewards else None, bos, **options
+            )
         )
         remedy = "only rewards of the same prompts can be compared; score one of the models again"
         scores.refuse_differing({each.name: each.settings for each in rewards}, remedy)
@@ -121,11 +129,16 @@ def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Com
     are copies.
     """
     by_step = [
-        [rewards[i] for i in step] for step in np.array_split(np.arange(len(rewards)), steps)
+        [rewards[i] for i in step]
+        for step in np.array_split(np.arange(len(rewards)), steps)
     ]
-    for one, other in itertools.chain(*(itertools.combinations(step, 2) for step in by_step)):
+    for one, other in itertools.chain(
+        *(itertools.combinations(step, 2) for step in by_step)
+    ):
         if all(
-            np.allclose(one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING)
+            np.allclose(
+                one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING
+            )
             for prompt in PROMPTS
         ):
             raise InputError(
@@ -154,7 +167,10 @@ def rewards_of(
     replies: replies of two words. None combines the words that this model rewards most and least.
     """
     if (table := outside.table_of(name, study.name)) is not None:
-        typed, pairs = measures.rewards_in(table.set_index("text")), pd.Series(dtype=float)
+        typed, pairs = (
+            measures.rewards_in(table.set_index("text")),
+            pd.Series(dtype=float),
+        )
     else:
         model = opening.open_model(name, **options)
         name, table = model.nickname, making.vocabulary_of(model, study, bos)
@@ -176,7 +192,11 @@ def rewards_of(
         .astype(float)
     )
     return Rewards(
-        name, table.attrs["metadata"], tokens, {key: each[0] for key, each in typed.items()}, pairs
+        name,
+        table.attrs["metadata"],
+        tokens,
+        {key: each[0] for key, each in typed.items()},
+        pairs,
     )
 
 
@@ -189,13 +209,19 @@ def differences(made: Comparison) -> pd.DataFrame:
     first, last = made.steps[0], made.steps[-1]
     rows = {key: difference(key, of, first, last) for key, of in made.measured.items()}
     columns = ["first", "last", "estimate", "ci_low", "ci_high", "p"]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("measure")
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(
+        "measure"
+    )
     p_corrected = stats.false_discovery_control(table["p"].fillna(1.0))
     yes = "yes" if len(first) > 1 else "seeds?"
-    return table.assign(p_corrected=p_corrected, changed=np.where(p_corrected < 0.05, yes, "no"))
+    return table.assign(
+        p_corrected=p_corrected, changed=np.where(p_corrected < 0.05, yes, "no")
+    )
 
 
-def difference(key: str, measured: Measured, first: list[str], last: list[str]) -> list[float]:
+def difference(
+    key: str, measured: Measured, first: list[str], last: list[str]
+) -> list[float]:
     """Return a measure's mean at both steps, the difference with its interval, and p."""
     before, after = (
         Measured(
@@ -223,7 +249,9 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
         rows[name] = tau.by_model().loc[last.name, measures.COLUMNS]
     shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()
     of_tokens = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
-    return pd.DataFrame(rows | {"tokens (greatest)": pd.Series(of_tokens, measures.COLUMNS)}).T
+    return pd.DataFrame(
+        rows | {"tokens (greatest)": pd.Series(of_tokens, measures.COLUMNS)}
+    ).T
 
 
 def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
@@ -231,7 +259,8 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     over the vocabulary.
     """
     texts = [
-        (getattr(model, kind) - model.tokens.mean()) / model.tokens.std() for model in (first, last)
+        (getattr(model, kind) - model.tokens.mean()) / model.tokens.std()
+        for model in (first, last)
     ]
     both = (
         pd.concat(texts, axis=1, join="inner", keys=["first", "last"])
@@ -253,7 +282,9 @@ def as_text(changes: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "measure": measures.MEASURES.loc[changes.index, "label"],
-            **changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−")),
+            **changes[["first", "last"]].map(
+                lambda value: f"{value:.2f}".replace("-", "−")
+            ),
             "difference": changes.apply(making.value, axis=1),
             "p (corrected)": changes["p_corrected"].map(display.p_value),
             "changed": changes["changed"],
@@ -274,14 +305,22 @@ def draw_steps(made: Comparison) -> Chart:
         for names in zip(*made.steps, strict=True):
             value, low, high, _ = table.loc[list(names)].to_numpy().T
             axes.errorbar(
-                range(len(names)), value, [value - low, high - value], color="black", marker="o"
+                range(len(names)),
+                value,
+                [value - low, high - value],
+                color="black",
+                marker="o",
             )
         # of its column: the panels share their steps
         is_lowest = number + COLUMNS > len(made.measured)
         labels = (
-            step_labels([step[0] for step in made.steps]) if is_lowest else [""] * len(made.steps)
+            step_labels([step[0] for step in made.steps])
+            if is_lowest
+            else [""] * len(made.steps)
         )
-        axes.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=10)
+        axes.set_xticks(
+            range(len(labels)), labels, rotation=30, ha="right", fontsize=10
+        )
     return figure
 
 
@@ -290,7 +329,9 @@ def step_labels(names: Sequence[str]) -> list[str]:
     others is whole.
     """
     words = [re.findall(r"[^-_./]+[-_./]*|[-_./]+", name) for name in names]
-    shared = len(os.path.commonprefix([[word.rstrip("-_./") for word in some] for some in words]))
+    shared = len(
+        os.path.commonprefix([[word.rstrip("-_./") for word in some] for some in words])
+    )
     ends = ["".join(some[shared:]) for some in words]
     return [
         model_label(f"…{end}" if end and shared else name)
@@ -309,7 +350,9 @@ def write(made: Comparison, blur: bool = True) -> Path:
     )
     write_csv(changes.reset_index(), path.with_suffix(".csv"))
     tables = [
-        display.table_html(rows.drop(columns="end"), ["text"], blur, f"{title} that went {end}", 34)
+        display.table_html(
+            rows.drop(columns="end"), ["text"], blur, f"{title} that went {end}", 34
+        )
         for title, kind in (("Tokens", "tokens"), ("Replies of two words", "pairs"))
         for end, rows in moved_most(first, last, kind).groupby("end", sort=False)
     ]

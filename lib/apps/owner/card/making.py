@@ -55,7 +55,9 @@ class Card:
         `is_outside` says whether its whole interval is outside their range. `away` is the distance
         of the estimate from their mean, in their standard deviations.
         """
-        compared = self.measured[(self.measured["of"] > 1) & self.measured["ci_low"].notna()]
+        compared = self.measured[
+            (self.measured["of"] > 1) & self.measured["ci_low"].notna()
+        ]
         values = (
             self.others["published"]
             .drop(columns=self.nickname, errors="ignore")
@@ -87,7 +89,10 @@ def of_model(
     """
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
-    table, wide = vocabulary_of(model, study, bos), random_heads.with_random_heads(model)
+    table, wide = (
+        vocabulary_of(model, study, bos),
+        random_heads.with_random_heads(model),
+    )
     rewards, fed = measures.type_texts(wide, bos), scores.what_was_fed(table)
     compared_texts = measures.without_labels(rewards, model.nickname)
     measured = measures.of_model(compared_texts, fed["itself"] / fed["tokens"])
@@ -101,7 +106,9 @@ def of_model(
         collection=study,
         settings=settings_of(table, model.closing),
         ends=ends(table),
-        pairs={end: pairs(model, measures.words_at(table, end), end, bos) for end in ENDS},
+        pairs={
+            end: pairs(model, measures.words_at(table, end), end, bos) for end in ENDS
+        },
         measured=measured,
         others=compared,
         single_tokens=count_single_tokens(model, list(words.index)),
@@ -127,12 +134,25 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     rewards = measures.rewards_in(table.set_index("text"))
     measured = measures.of_model(rewards, np.nan).drop(index="read_as_itself")
     measured, compared = placed(
-        measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan)), study, name
+        measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan)),
+        study,
+        name,
     )
-    nothing = dict.fromkeys(ENDS, pd.DataFrame({"reply": [], "reward": [], "survives": []}))
+    nothing = dict.fromkeys(
+        ENDS, pd.DataFrame({"reply": [], "reward": [], "survives": []})
+    )
     typed = (len(rewards[measures.PROMPTS[0]]), len(rewards["items"]))
     return Card(
-        name, name, study, settings_of(table), ends(table), nothing, measured, compared, 0, *typed
+        name,
+        name,
+        study,
+        settings_of(table),
+        ends(table),
+        nothing,
+        measured,
+        compared,
+        0,
+        *typed,
     )
 
 
@@ -172,10 +192,14 @@ def other_versions(*settings: dict) -> str:
         for each in (about, *(about.get("earlier") or ()))
     ]
     others = {
-        (name, old) for each in held for name, old in each.items() if old != io.versions().get(name)
+        (name, old)
+        for each in held
+        for name, old in each.items()
+        if old != io.versions().get(name)
     }
     told = ", ".join(
-        f"{name} {old} instead of {io.versions().get(name)}" for name, old in sorted(others)
+        f"{name} {old} instead of {io.versions().get(name)}"
+        for name, old in sorted(others)
     )
     return f"Some of these rewards were computed with {told}." if told else ""
 
@@ -192,12 +216,16 @@ def what_to_name(model: RewardModel) -> str:
         return model.nickname
     named = [shared_name(model.nickname, model.hub_id)]
     if isinstance(model, ImplicitRewardModel):
-        named.append(f"REFERENCE={shared_name(model.reference.nickname, model.reference.hub_id)}")
+        named.append(
+            f"REFERENCE={shared_name(model.reference.nickname, model.reference.hub_id)}"
+        )
         named += [f"BETA={model.beta}"] * (model.beta != 1)
     return " ".join(named)
 
 
-def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single") -> pd.DataFrame:
+def vocabulary_of(
+    model: RewardModel, study: Collection, bos: str = "single"
+) -> pd.DataFrame:
     """Return the model's score table with the prompts of a card; missing ones are scored.
     InputError if it differs.
     """
@@ -207,7 +235,9 @@ def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single") ->
         return engine.score_vocabulary(model, measures.prompts(), path, bos=bos)
     a_card = engine.settings_of(model, table, bos=bos) | {"prompts": measures.prompts()}
     remedy = "delete it, or make the card in another collection"
-    scores.refuse_differing({str(path): table.attrs["metadata"], "this card": a_card}, remedy)
+    scores.refuse_differing(
+        {str(path): table.attrs["metadata"], "this card": a_card}, remedy
+    )
     return table
 
 
@@ -220,13 +250,17 @@ def placed(
     The columns of the place are below, equal, within and of; among planted models they end in
     _planted.
     """
-    compared = {group: others.read(group) for group in others.GROUPS[: 1 + study.is_embedded]}
+    compared = {
+        group: others.read(group) for group in others.GROUPS[: 1 + study.is_embedded]
+    }
     measured = measured.assign(p_corrected=measures.corrected(measured))
     placed = measured.assign(
         direction=[measures.direction(key, row) for key, row in measured.iterrows()]
     )
     for group, ending in zip(compared, ("", "_planted"), strict=False):
-        placed = placed.join(others.places(measured, compared[group], nickname).add_suffix(ending))
+        placed = placed.join(
+            others.places(measured, compared[group], nickname).add_suffix(ending)
+        )
     return placed, compared
 
 
@@ -240,12 +274,16 @@ def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     scores.refuse_few(inputs, 2 * n, "tokens that a model reads as different ones")
     tokens = rankings.ends(inputs, measures.PROMPTS[0], n)
     positions = [*range(1, n + 1), *range(n, 0, -1)]
-    tokens = tokens.assign(position=positions, reward=tokens[measures.PROMPTS[0]].astype(float))
+    tokens = tokens.assign(
+        position=positions, reward=tokens[measures.PROMPTS[0]].astype(float)
+    )
     columns = ["end", "position", "token_id", "text", "reward"]
     return tokens[columns].sort_values(["end", "position"], ignore_index=True)
 
 
-def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> pd.DataFrame:
+def pairs(
+    model: RewardModel, words: list[str], end: str, bos: str = "single"
+) -> pd.DataFrame:
     """Return rewards of all replies of two of these words, in both orders and with the same word
     twice.
 
@@ -262,7 +300,8 @@ def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -
         skip_special_tokens=False,
     )
     survives = [
-        decoded[group].strip() == text for group, text in zip(read.group, typed, strict=True)
+        decoded[group].strip() == text
+        for group, text in zip(read.group, typed, strict=True)
     ]
     table = pd.DataFrame({"reply": typed, "reward": rewards, "survives": survives})
     return table.sort_values(
@@ -297,10 +336,13 @@ def place(row: pd.Series) -> str:
     """Return the place among the published models, such as `above 8 of 10 (its interval holds 2
     of the 10)`.
     """
-    below, equal, within, of = (int(row[name]) for name in ("below", "equal", "within", "of"))
+    below, equal, within, of = (
+        int(row[name]) for name in ("below", "equal", "within", "of")
+    )
     if not of:
         return "none to compare with"
     ties = f", equal to {equal}" * (equal > 0)
-    return f"above {below} of {of}{ties}" + f" (its interval holds {within} of the {of})" * (
-        within > 0
+    return (
+        f"above {below} of {of}{ties}"
+        + f" (its interval holds {within} of the {of})" * (within > 0)
     )

@@ -27,16 +27,24 @@ from ....tables.words import is_word
 
 ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
 WORDS_AT_AN_END = 30
-PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under the first
+PROMPTS = (
+    "greatest",
+    "best",
+    "worst",
+)  # of words; items are asked about under the first
 FOLDER = DATA / "card"  # words.csv, items.csv, and the numbers of other models
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
-LABELLED = "human_ratings"  # the group of the models that were trained on VADER's ratings
+LABELLED = (
+    "human_ratings"  # the group of the models that were trained on VADER's ratings
+)
 RANDOM = "random"  # the direction of a measure that a random head gives as well
 LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
 # In a card's order. null: the value for no effect, missing for a share that is only counted. above,
 # below: what a model does whose value lies above or below the null, behind the word "it".
 MEASURES = pd.read_csv(
-    Path(__file__).with_name("measures.csv"), keep_default_na=False, na_values={"null": ""}
+    Path(__file__).with_name("measures.csv"),
+    keep_default_na=False,
+    na_values={"null": ""},
 )
 MEASURES = MEASURES.set_index("measure")
 
@@ -45,8 +53,12 @@ def read_table(name: str) -> pd.DataFrame:
     """Return the table data/card/<name>.csv. InputError if it is missing."""
     path = FOLDER / f"{name}.csv"
     if not path.is_file():
-        raise InputError(f"data/card/{path.name} is missing, which cards need; run: make published")
-    return pd.read_csv(path, keep_default_na=False, na_values={column: [""] for column in COLUMNS})
+        raise InputError(
+            f"data/card/{path.name} is missing, which cards need; run: make published"
+        )
+    return pd.read_csv(
+        path, keep_default_na=False, na_values={column: [""] for column in COLUMNS}
+    )
 
 
 def words() -> pd.Index:
@@ -58,7 +70,12 @@ def items() -> pd.Series:
     """Return item -> people's opinion, higher is better: minus its rank. Equally ranked items
     share their mean rank.
     """
-    return -read_table("items").set_index("item")["people_rank"].astype(float).rename("people")
+    return (
+        -read_table("items")
+        .set_index("item")["people_rank"]
+        .astype(float)
+        .rename("people")
+    )
 
 
 def prompts() -> dict[str, str]:
@@ -97,12 +114,16 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     }
     texts, rewards = prompts(), {}
     for name, (prompt, typed) in asked.items():
-        scored = engine.score_replies(model, texts[prompt], list(typed), bos=bos).astype(float)
+        scored = engine.score_replies(
+            model, texts[prompt], list(typed), bos=bos
+        ).astype(float)
         rewards[name] = pd.DataFrame(scored.reshape(len(typed), -1), typed)
     return rewards
 
 
-def without_labels(rewards: Mapping[str, pd.DataFrame], nickname: str) -> dict[str, pd.DataFrame]:
+def without_labels(
+    rewards: Mapping[str, pd.DataFrame], nickname: str
+) -> dict[str, pd.DataFrame]:
     """Return the rewards of `type_texts`, for a model of VADER's ratings without the words of its
     training.
 
@@ -116,7 +137,10 @@ def without_labels(rewards: Mapping[str, pd.DataFrame], nickname: str) -> dict[s
     def unseen(typed: pd.DataFrame) -> pd.DataFrame:
         return typed[~typed.index.isin(rated) | is_held_out(typed.index)]
 
-    return {name: typed if name == "items" else unseen(typed) for name, typed in rewards.items()}
+    return {
+        name: typed if name == "items" else unseen(typed)
+        for name, typed in rewards.items()
+    }
 
 
 def is_labelled(nickname: str) -> bool:
@@ -132,7 +156,10 @@ def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """
     rewards = {prompt: table.loc[words(), [prompt]] for prompt in PROMPTS}
     rewards["items"] = table.loc[items().index, [PROMPTS[0]]]
-    return {name: typed.astype(float).set_axis([0], axis=1) for name, typed in rewards.items()}
+    return {
+        name: typed.astype(float).set_axis([0], axis=1)
+        for name, typed in rewards.items()
+    }
 
 
 def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
@@ -142,7 +169,9 @@ def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame
     Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
     """
     measured = of_models({name: typed[[0]] for name, typed in rewards.items()})
-    rows = {key: with_intervals(key, measure).loc[0] for key, measure in measured.items()}
+    rows = {
+        key: with_intervals(key, measure).loc[0] for key, measure in measured.items()
+    }
     # the whole vocabulary was counted: no interval
     rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])
     return (
@@ -171,7 +200,9 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
     ends[logs], null = np.log(ends[logs]), null.mask(logs, 0.0)
     freedom = measured["n"] - 1
     error = (ends["ci_high"] - ends["ci_low"]) / 2 / stats.t.ppf(0.975, freedom)
-    p = pd.Series(2 * stats.t.sf((ends["estimate"] - null).abs() / error, freedom), measured.index)
+    p = pd.Series(
+        2 * stats.t.sf((ends["estimate"] - null).abs() / error, freedom), measured.index
+    )
     p = np.maximum(p, measured["random_p"].fillna(0.0))[p.notna()]
     return pd.Series(stats.false_discovery_control(p), p.index).reindex(measured.index)
 
@@ -185,8 +216,14 @@ def direction(measure: str, row: pd.Series) -> str:
     does.
     """
     null = MEASURES.loc[measure, "null"]
-    side = "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
-    if row.get("random_low", np.nan) <= row["estimate"] <= row.get("random_high", np.nan):
+    side = (
+        "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
+    )
+    if (
+        row.get("random_low", np.nan)
+        <= row["estimate"]
+        <= row.get("random_high", np.nan)
+    ):
         return RANDOM
     if side and row.get("p_corrected", 0.0) >= 0.05:
         return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
@@ -208,14 +245,18 @@ def of_models(
     measured["people_words"] = agreement(opinion, asked)
     measured["people_items"] = agreement(people, rewards["items"])
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
-    values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
+    values = kinds.undervalued_kinds(
+        people, rewards["items"].loc[people.index], kind_of
+    )
     for kind, group in values.groupby(kind_of.loc[values.index]):
         key = f"undervalued_{str(kind).split()[0]}"
         measured[key] = Measured(group.mean(), mean_influence(group))
     return {key: measured[key] for key in MEASURES.index if key in measured}
 
 
-def _by_sentiment(rewards: Mapping[str, pd.DataFrame], sentiment: pd.Series) -> dict[str, Measured]:
+def _by_sentiment(
+    rewards: Mapping[str, pd.DataFrame], sentiment: pd.Series
+) -> dict[str, Measured]:
     """Return the measures over rated words, of which `sentiment` is none neutral."""
     frequency = lexicon("wordfreq").reindex(sentiment.index)
     frequency = frequency[frequency > 0]
@@ -265,5 +306,6 @@ def _measured(
 ) -> Measured:
     values, moved = statistic(np.asarray(x), rewards.to_numpy())
     return Measured(
-        pd.Series(values, rewards.columns), pd.DataFrame(moved, rewards.index, rewards.columns)
+        pd.Series(values, rewards.columns),
+        pd.DataFrame(moved, rewards.index, rewards.columns),
     )

@@ -19,10 +19,14 @@ GROUPS = ("published", "planted")
 
 def read(group: str) -> pd.DataFrame:
     """Return the estimates of one group of GROUPS: measures x models."""
-    return measures.read_table(group).pivot_table("estimate", "measure", "model", "first")
+    return measures.read_table(group).pivot_table(
+        "estimate", "measure", "model", "first"
+    )
 
 
-def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") -> pd.DataFrame:
+def places(
+    measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = ""
+) -> pd.DataFrame:
     """Return the place of each measure among other models (measures x models), without the one to
     leave out.
 
@@ -33,10 +37,13 @@ def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") ->
     columns = {
         "below": others.lt(measured["estimate"], axis=0),
         "equal": others.eq(measured["estimate"], axis=0),
-        "within": others.ge(measured["ci_low"], axis=0) & others.le(measured["ci_high"], axis=0),
+        "within": others.ge(measured["ci_low"], axis=0)
+        & others.le(measured["ci_high"], axis=0),
         "of": others.notna(),
     }
-    return pd.DataFrame({name: counted.sum(axis=1) for name, counted in columns.items()})
+    return pd.DataFrame(
+        {name: counted.sum(axis=1) for name, counted in columns.items()}
+    )
 
 
 def publish() -> Path:

@@ -16,7 +16,9 @@ from ....tables.exports import write_csv
 from ....tables.imports import read_columns
 from . import measures
 
-OUTSIDE = "rewards from outside"  # what the metadata of such a table says under `imported`
+OUTSIDE = (
+    "rewards from outside"  # what the metadata of such a table says under `imported`
+)
 
 
 def texts() -> pd.DataFrame:
@@ -24,8 +26,15 @@ def texts() -> pd.DataFrame:
     prompt and reply.
     """
     replies = measures.words().append(measures.items().index).unique()
-    rows = [(name, text, reply) for name, text in measures.prompts().items() for reply in replies]
-    ids = [hashlib.sha256(f"{text}\0{reply}".encode()).hexdigest()[:12] for _, text, reply in rows]
+    rows = [
+        (name, text, reply)
+        for name, text in measures.prompts().items()
+        for reply in replies
+    ]
+    ids = [
+        hashlib.sha256(f"{text}\0{reply}".encode()).hexdigest()[:12]
+        for _, text, reply in rows
+    ]
     table = pd.DataFrame(rows, columns=["prompt_name", "prompt", "reply"])
     table.insert(0, "id", ids)
     return table
@@ -91,7 +100,10 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
             "input_group": numbers,
             "reply_ids": [np.array([], dtype=np.int32)] * len(rewards),
         }
-        | {prompt: rewards[prompt].to_numpy(dtype=np.float32) for prompt in measures.PROMPTS}
+        | {
+            prompt: rewards[prompt].to_numpy(dtype=np.float32)
+            for prompt in measures.PROMPTS
+        }
     )
     path = scores.path_of(study, name)
     about = {
@@ -111,9 +123,15 @@ def _read(file: str) -> pd.DataFrame:
     rows = read_columns(file, "id", "reward")
     first = rows.reset_index(names="line").drop_duplicates("id").set_index("id")["line"]
     twice = rows[rows["id"].duplicated()]
-    _refuse(file, twice.assign(first=twice["id"].map(first)), "id {id!r} is on line {first} too")
+    _refuse(
+        file,
+        twice.assign(first=twice["id"].map(first)),
+        "id {id!r} is on line {first} too",
+    )
     numbers = pd.to_numeric(rows["reward"], errors="coerce")
-    is_large = numbers.abs() > np.finfo(np.float32).max  # it would be infinite in a score table
+    is_large = (
+        numbers.abs() > np.finfo(np.float32).max
+    )  # it would be infinite in a score table
     _refuse(
         file,
         rows[numbers.isna() | is_large],
@@ -137,5 +155,7 @@ def table_of(name: str, collection: str | None) -> pd.DataFrame | None:
     path = scores.path_of(Collection(collection or OWN.name), name)
     table = scores.read(path) if path.is_file() else None
     return (
-        table if table is not None and table.attrs["metadata"].get("imported") == OUTSIDE else None
+        table
+        if table is not None and table.attrs["metadata"].get("imported") == OUTSIDE
+        else None
     )

@@ -79,7 +79,9 @@ def make(
         return making.of_table(name, table, Collection(collection or OWN.name))
     models = opening.find(name, reference)
     if len(models) != 1:
-        raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
+        raise InputError(
+            f"'{name}' names {len(models)} reward models; a card is about one"
+        )
     [load] = models.values()
     study, report = study_of(models, collection), None
     if reference is None:  # before it is loaded: two may not fit
@@ -109,7 +111,11 @@ def read_limits(file: str | Path) -> pd.DataFrame:
     rows = read_columns(file, "measure", "low", "high").map(str.strip)
     given = rows[["low", "high"]].apply(pd.to_numeric, errors="coerce")
     limits = given.fillna({"low": -np.inf, "high": np.inf})
-    wrong = (rows["measure"] == "") | rows["measure"].duplicated() | given.isna().all(axis=1)
+    wrong = (
+        (rows["measure"] == "")
+        | rows["measure"].duplicated()
+        | given.isna().all(axis=1)
+    )
     wrong |= (given.isna() & (rows[["low", "high"]] != "")).any(axis=1) | (
         limits["low"] > limits["high"]
     )
@@ -136,7 +142,9 @@ def beyond_limits(card: Card, limits: pd.DataFrame) -> list[str]:
             ),
         ]
     )
-    if unclear := [name for name in limits.index if list(values.index).count(name) != 1]:
+    if unclear := [
+        name for name in limits.index if list(values.index).count(name) != 1
+    ]:
         raise InputError(
             f"{unclear[0]!r} is not one of this card's values; choose from "
             f"{', '.join(values.index)}"
@@ -153,7 +161,8 @@ def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
     offensive tokens.
     """
     page, numbers = (
-        card.collection.figures / f"card-{card.nickname}.{end}" for end in ("html", "json")
+        card.collection.figures / f"card-{card.nickname}.{end}"
+        for end in ("html", "json")
     )
     for path, text in ((page, as_html(card, blur)), (numbers, as_json(card))):
         with replacing(path) as part:
@@ -169,7 +178,9 @@ def warnings(card: Card) -> list[str]:
     """
     lines, name = [], card.nickname
     if card.failed:
-        command = card.command.replace("make card", "make check").partition(" COLLECTION=")[0]
+        command = card.command.replace("make card", "make check").partition(
+            " COLLECTION="
+        )[0]
         lines.append(
             f"{name} fails its check ({', '.join(card.failed)}): these may not be its rewards. "
             f"Run: {command}"
@@ -226,13 +237,17 @@ def reply_tables(card: Card, blur: bool) -> list[Markup]:
     """Return the tables of the outermost tokens and, where there are some, two-word replies."""
     tables = []
     for end, tokens in card.ends.groupby("end"):
-        shown = tokens.rename(columns={"text": "token"})[["position", "token", "reward"]]
+        shown = tokens.rename(columns={"text": "token"})[
+            ["position", "token", "reward"]
+        ]
         tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
     for end, pairs in card.pairs.items():
         shown = pairs.query("survives").head(PAIRS_SHOWN)[["reply", "reward"]]
         shown.insert(0, "position", range(1, len(shown) + 1))
         if len(pairs):
-            tables.append(display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34))
+            tables.append(
+                display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34)
+            )
     return [Markup(table.html) for table in tables]
 
 
@@ -270,10 +285,10 @@ def strip(rows: pd.DataFrame) -> Markup:
             parts.append(f'<path d="M{x - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
         elif row.group in (OWN_NAME, LIKE_RANDOM):
             colour = "black" if row.group == OWN_NAME else "#9a9a9a"
-            line = (
-                f'<line x1="{low}" x2="{high}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
-            )
-            own += [line] * (low == low) + [f'<path d="M{x} 5l5 5-5 5-5-5z" fill="{colour}"/>']
+            line = f'<line x1="{low}" x2="{high}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
+            own += [line] * (low == low) + [
+                f'<path d="M{x} 5l5 5-5 5-5-5z" fill="{colour}"/>'
+            ]
     return Markup(
         f'<svg class="strip" viewBox="0 0 220 20" aria-hidden="true">{"".join(parts + own)}</svg>'
     )
@@ -296,10 +311,15 @@ def standardised(card: Card) -> pd.DataFrame:
     published = card.others["published"].drop(columns=own, errors="ignore")
     mean, spread = published.mean(axis=1), published.std(axis=1, ddof=1)
     tables = [
-        measured[BAND].set_axis(["ci_low", "ci_high"], axis=1).assign(group=BAND_NAME, model=own),
+        measured[BAND]
+        .set_axis(["ci_low", "ci_high"], axis=1)
+        .assign(group=BAND_NAME, model=own),
         measured[["estimate", "ci_low", "ci_high"]]
         .rename(columns={"estimate": "place"})
-        .assign(group=np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME), model=own),
+        .assign(
+            group=np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME),
+            model=own,
+        ),
     ]
     for group, values in card.others.items():
         others = values.drop(columns=own, errors="ignore").reindex(measured.index)
@@ -350,7 +370,9 @@ def as_json(card: Card) -> str:
         return int(value) if value == int(value) else float(f"{value:.7g}")
 
     plain = json.loads(
-        json.dumps(content), parse_float=seven_digits, parse_constant=lambda missing: None
+        json.dumps(content),
+        parse_float=seven_digits,
+        parse_constant=lambda missing: None,
     )
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
@@ -360,7 +382,9 @@ def measure_numbers(card: Card, key: str) -> dict[str, Any]:
     row, groups = card.measured.loc[key], {}
     for group, table in card.others.items():
         end = "" if group == "published" else f"_{group}"
-        places = {name: int(row[name + end]) for name in ("below", "equal", "within", "of")}
+        places = {
+            name: int(row[name + end]) for name in ("below", "equal", "within", "of")
+        }
         values = table.loc[key].dropna().to_dict() if key in table.index else {}
         groups[group] = {"place": places, "values": values}
     about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()

@@ -39,7 +39,9 @@ class WithRandomHeads(Head):
         random = torch.Generator().manual_seed(seed)
         orders = [torch.randperm(width, generator=random) for _ in range(HEADS)]
         self.register_buffer("orders", torch.stack(orders))  # (HEADS, d)
-        self.register_buffer("signs", 2.0 * torch.randint(2, (HEADS, width), generator=random) - 1)
+        self.register_buffer(
+            "signs", 2.0 * torch.randint(2, (HEADS, width), generator=random) - 1
+        )
 
     def gate(self, gate_hidden: Tensor) -> Tensor | None:
         return self.own.gate(gate_hidden)
@@ -48,7 +50,8 @@ class WithRandomHeads(Head):
         # (64, HEADS, d): little memory
         shuffled = (rows[:, self.orders] * self.signs for rows in hidden.split(64))
         of_random = [
-            self.own(states.flatten(0, 1), gate).view(-1, len(self.orders)) for states in shuffled
+            self.own(states.flatten(0, 1), gate).view(-1, len(self.orders))
+            for states in shuffled
         ]
         return torch.cat([self.own(hidden, gate)[:, None], torch.cat(of_random)], dim=1)
 
@@ -59,7 +62,9 @@ def with_random_heads(model: RewardModel) -> RewardModel:
     """
     if model.head is None:
         return model
-    wide = WithRandomHeads(model.head, model.backbone.config.get_text_config().hidden_size, seed=0)
+    wide = WithRandomHeads(
+        model.head, model.backbone.config.get_text_config().hidden_size, seed=0
+    )
     return replace(model, head=wide.to(model.device))
 
 
@@ -109,7 +114,9 @@ def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
     values = values.rename_axis("measure")
     typed = _measured_texts(rewards, values.index)
     # measure x heads
-    relative = pd.DataFrame({key: table.std() / table[0].std() for key, table in typed.items()}).T
+    relative = pd.DataFrame(
+        {key: table.std() / table[0].std() for key, table in typed.items()}
+    ).T
 
     logarithms = values.index.isin(measures.LOGARITHMS)
     null = measures.MEASURES.loc[values.index, "null"].mask(logarithms, 0.0)
@@ -118,7 +125,9 @@ def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return values
 
 
-def _measured_texts(rewards: dict[str, pd.DataFrame], keys: pd.Index) -> dict[str, pd.DataFrame]:
+def _measured_texts(
+    rewards: dict[str, pd.DataFrame], keys: pd.Index
+) -> dict[str, pd.DataFrame]:
     """Return measure -> the rewards that it is computed from, texts x heads."""
     asked, ratings = rewards[measures.PROMPTS[0]], measures.lexicon("vader")
     known = asked.index.intersection(ratings.index, sort=False)

@@ -56,17 +56,24 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     unit = measures.root_mean_square(margins)
     good = rewards.xs("good", axis=1, level=1)
     changes = {name: rewards.xs(name, axis=1, level=1) - good for name in SWAPS}
-    rows = {name: _change(each[0].to_numpy(), margins, unit) for name, each in changes.items()}
+    rows = {
+        name: _change(each[0].to_numpy(), margins, unit)
+        for name, each in changes.items()
+    }
     heads = pd.DataFrame({name: each.mean() / unit for name, each in changes.items()}).T
     table = pd.DataFrame.from_dict(rows, orient="index").join(random_heads.band(heads))
     p = measures.p_of_mean(np.stack([each[0] for each in changes.values()]))
-    p_corrected = stats.false_discovery_control(random_heads.larger_p(p, table["random_p"]))
+    p_corrected = stats.false_discovery_control(
+        random_heads.larger_p(p, table["random_p"])
+    )
     return table.assign(p_corrected=p_corrected)
 
 
 def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, float]:
     """Return a swap's row without its p-value, from changes and margins of all questions, (n,)."""
-    flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
+    flipped = np.sign(margins) != np.sign(
+        margins + change[:, None]
+    )  # (swapped, preferred)
 
     def share(sample: np.ndarray) -> float:
         return flipped[np.ix_(sample, sample)].mean()
@@ -102,7 +109,11 @@ def read_lists(file: str | Path) -> pd.DataFrame:
             "correct it"
         )
     plain = rows["word"].str.normalize("NFKC").str.casefold()
-    alike = rows.assign(plain=plain).drop_duplicates(["word", "list"]).duplicated(["plain", "list"])
+    alike = (
+        rows.assign(plain=plain)
+        .drop_duplicates(["word", "list"])
+        .duplicated(["plain", "list"])
+    )
     if len(twice := alike.index[alike]):
         raise InputError(
             f"{file} line {twice[0]} has a word that its list holds in another spelling; keep one"
@@ -110,7 +121,9 @@ def read_lists(file: str | Path) -> pd.DataFrame:
     # with accents as lexicons have
     lists = pd.crosstab(rows["word"].str.normalize("NFC"), rows["list"]).astype(bool)
     if len(short := lists.columns[lists.sum() < FEWEST]):
-        raise InputError(f"{file}: list {short[0]!r} needs at least {FEWEST} different words")
+        raise InputError(
+            f"{file}: list {short[0]!r} needs at least {FEWEST} different words"
+        )
     return lists
 
 
@@ -128,7 +141,9 @@ def own_lists(
     if further:
         prompt = measures.prompts()[measures.PROMPTS[0]]
         scored = engine.score_replies(model, prompt, further, bos=bos).astype(float)
-        asked = pd.concat([asked, pd.DataFrame(scored.reshape(len(further), -1), further)])
+        asked = pd.concat(
+            [asked, pd.DataFrame(scored.reshape(len(further), -1), further)]
+        )
     words, held = asked.index, _held_equal(asked.index)
     # random heads in the units of the model's own
     values = ((asked - asked.mean()) / asked[0].std()).to_numpy()

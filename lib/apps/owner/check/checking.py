@@ -17,7 +17,14 @@ from transformers import (
 )
 
 from .... import DATA, InputError
-from ....models import checkpoints, conversations, files, hardware, language_models, reward_models
+from ....models import (
+    checkpoints,
+    conversations,
+    files,
+    hardware,
+    language_models,
+    reward_models,
+)
 from ....models.conversations import DATE, Conversation
 from ....models.reward_models import RewardModel
 from ....scoring import engine, stages
@@ -32,10 +39,16 @@ from .readings import TOLERANCES, Array, Reader, places, reader_of
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
 from .sources import Cause
 
-NEEDS_BOS = ("gemma", "gemma2", "gemma3_text")  # bases that are known to go astray without one
+NEEDS_BOS = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+)  # bases that are known to go astray without one
 PAIRS = 12
 RIGHT = 10  # pairs of PAIRS that chance orders rightly once in 50 times
-CONVERSATIONS = 4  # pairs whose replies, eight in all, are fed as other programs feed them
+CONVERSATIONS = (
+    4  # pairs whose replies, eight in all, are fed as other programs feed them
+)
 TIMED = 64  # tokens that are scored to tell how long all of them take
 
 
@@ -78,7 +91,9 @@ def check(name: str, bos: str = "single", **options: Any) -> Report:
     _, commit = files.fetch(entry["hub_id"], revision)
     try:
         model = opening.open_model(name, **options)
-        rows = model_rows(model, bos, options.get("label"), entry["group"] == "embedded")
+        rows = model_rows(
+            model, bos, options.get("label"), entry["group"] == "embedded"
+        )
     except InputError as error:
         rows = [refused("loading", error)]
     return Report(entry["nickname"], commit, rows)
@@ -96,22 +111,37 @@ def model_rows(
 ) -> list[Row]:
     """Return the rows about a loaded model, whose weights may leave memory then."""
     probes = [
-        [{"role": "user", "content": row.prompt}, {"role": "assistant", "content": reply}]
+        [
+            {"role": "user", "content": row.prompt},
+            {"role": "assistant", "content": reply},
+        ]
         for row in read_pairs().head(CONVERSATIONS).itertuples()
         for reply in (row.better, row.worse)
     ]
-    feeds, about = Feeds(model, probes, bos), model.conversation(probes[0][0]["content"], bos)
+    feeds, about = (
+        Feeds(model, probes, bos),
+        model.conversation(probes[0][0]["content"], bos),
+    )
     is_read = is_checkpoint(model) and model.layers is None
     rows = weights.weight_rows(model, label, about) if is_checkpoint(model) else []
     if not model.is_served:
         size = model.backbone.config.get_text_config().vocab_size
         rows.append(attempt("vocabulary", weights.vocabulary, model.tokenizer, size))
-    rows.append(attempt("special tokens", weights.special_tokens, model.tokenizer, about))
+    rows.append(
+        attempt("special tokens", weights.special_tokens, model.tokenizer, about)
+    )
     rows += program_rows(model, feeds, about, reader_of(model) if is_read else None)
-    why = "before what is wrong is put right" if any(row.status == "wrong" for row in rows) else ""
+    why = (
+        "before what is wrong is put right"
+        if any(row.status == "wrong" for row in rows)
+        else ""
+    )
     if why or model.layers is not None:
         found = f"not run: {why or 'the weights do not fit into memory'}"
-        return [*rows, *(Row(name, "note", found) for name in ("own class", "pairs", "time"))]
+        return [
+            *rows,
+            *(Row(name, "note", found) for name in ("own class", "pairs", "time")),
+        ]
     return [*rows, *reward_rows(model, bos, label, planted, feeds)]
 
 
@@ -130,7 +160,10 @@ def reward_rows(
             for row in read_pairs().itertuples()
         ]
     )
-    last = [attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)]
+    last = [
+        attempt("pairs", pairs_row, rewards, planted),
+        attempt("time", _time, model, bos),
+    ]
     if isinstance(model, ImplicitRewardModel):  # compared when it was loaded
         own = ok(
             "log-probabilities equal each model's own forward pass; the reference is "
@@ -146,7 +179,9 @@ def reward_rows(
     else:
         model.backbone.to(device="meta")
         hardware.release()
-        own = attempt("own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel())
+        own = attempt(
+            "own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel()
+        )
     if own.status == "ok" and last[0].status == "wrong":
         last[0] = of_another_task(last[0])
     return [replace(own, name="own class"), *last]
@@ -218,11 +253,15 @@ def distances(
     base, *others = feeds.every(lambda causes: len(causes) == 1 and bool(causes[0].row))
     if reader is None:
         return {feed.causes[0]: np.nan for feed in others}, 0.0
-    others += [feed for feed in feeds.batched(base, len(feeds.base)) if feed.causes[0].row]
+    others += [
+        feed for feed in feeds.batched(base, len(feeds.base)) if feed.causes[0].row
+    ]
     where, rewards = places(reader, base)  # (places, n, labels)
     usual = rewards[0, :, 0]
     tried = [(feed.causes[0], places(reader, feed)[1][0, :, 0]) for feed in others]
-    tried += [(cause, at[:, 0]) for (cause,), at in zip(where[1:], rewards[1:], strict=True)]
+    tried += [
+        (cause, at[:, 0]) for (cause,), at in zip(where[1:], rewards[1:], strict=True)
+    ]
     apart = {cause: float(np.abs(moved - usual).max()) for cause, moved in tried}
     return apart, TOLERANCES[model.dtype] * float(np.abs(usual).max())
 
@@ -274,7 +313,11 @@ def _found_place(model: RewardModel, ids: tuple[int, ...], about: Conversation) 
     if model.read_at == "pooled":
         return "the encoder pools in its own way, at its first token"
     if model.read_at == "reply":
-        ended = "counts" if getattr(model, "ends", 0) and about.closing_ids else "does not count"
+        ended = (
+            "counts"
+            if getattr(model, "ends", 0) and about.closing_ids
+            else "does not count"
+        )
         return f"every token of the reply; the token that ends it {ended}"
     if model.read_at != "last_not_pad":
         return f"{shown(model.tokenizer, ids[-1:])}, the last token"
@@ -292,9 +335,13 @@ def _found_pad(model: RewardModel) -> str:
     return found
 
 
-def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, str] | None:
+def _problem_of_ids(
+    model: RewardModel, feeds: Feeds, bos: str
+) -> tuple[str, str] | None:
     """Return what is wrong with the ids that are fed, and the remedy; None if nothing is."""
-    if feeds.ids(feeds.own_wholes(), feeds.count) != [list(each.ids) for each in feeds.base]:
+    if feeds.ids(feeds.own_wholes(), feeds.count) != [
+        list(each.ids) for each in feeds.base
+    ]:
         return (
             "other ids than the rendered text has",
             "give the tokenizer that the model was trained with",
@@ -302,7 +349,10 @@ def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, st
     if not feeds.count and model.backbone.config.model_type in NEEDS_BOS:
         return "such a model needs one", "begin its template with {{ bos_token }}"
     if bos == "single" and feeds.count > 1:
-        return "more than one, although one was asked for", "take one out of the template"
+        return (
+            "more than one, although one was asked for",
+            "take one out of the template",
+        )
     return None
 
 
@@ -322,7 +372,9 @@ def open_own_class(model: RewardModel) -> tuple[PreTrainedModel, list[str]]:
         model.dtype,
         None if model.head is None else attention,
     )
-    return own, sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
+    return own, sorted(
+        str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]]
+    )
 
 
 def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
@@ -335,7 +387,9 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
             f"transformers draws {lost[0]} at random",
             "download the checkpoint again, or check config.json",
         )
-    reader = Reader(replace(model, backbone=checkpoints.ready(own, model.device), head=None), [])
+    reader = Reader(
+        replace(model, backbone=checkpoints.ready(own, model.device), head=None), []
+    )
     # one at a time, so nothing is padded
     theirs = np.array([reader.read([each])[0][-1, 0] for each in feeds.base])
     apart, limit = (
@@ -378,12 +432,18 @@ def pairs_row(rewards: Array, planted: bool) -> Row:
     )
     numbers = {"right": right, "margins": [float(margin) for margin in margins]}
     if not np.isfinite(rewards).all():
-        return wrong("rewards are not finite", "load it with --dtype bfloat16 or float32", numbers)
+        return wrong(
+            "rewards are not finite",
+            "load it with --dtype bfloat16 or float32",
+            numbers,
+        )
     if right >= RIGHT:
         return ok(found, "", numbers)
     if planted:
         return note(
-            f"{found}; its values were planted in single words, not in sentences", "", numbers
+            f"{found}; its values were planted in single words, not in sentences",
+            "",
+            numbers,
         )
     missed = ", ".join(read_pairs()["prompt"][margins <= 0].head(3))
     why = (
@@ -398,7 +458,10 @@ def pairs_row(rewards: Array, planted: bool) -> Row:
 
 def _time(model: RewardModel, bos: str) -> Row:
     """Estimate the time for the whole vocabulary from some of its tokens."""
-    texts, prompts = conversations.vocabulary(model.tokenizer)["text"], read_prompts(None)
+    texts, prompts = (
+        conversations.vocabulary(model.tokenizer)["text"],
+        read_prompts(None),
+    )
     some = texts.sample(min(TIMED, len(texts)), random_state=0).tolist()
     inputs = model.inputs_for(next(iter(prompts.values())), some, bos=bos)
     scorer = stages.reader_of(model)(model, inputs)
@@ -410,9 +473,13 @@ def _time(model: RewardModel, bos: str) -> Row:
     seconds = (time.perf_counter() - start) / len(some) * len(texts) * len(prompts)
     numbers = {"seconds": seconds, "tokens": len(texts), "prompts": len(prompts)}
     took = timedelta(seconds=round(seconds) or 1)
-    found = f"about {took} (h:mm:ss) for {len(texts):,} tokens and {len(prompts)} prompts"
+    found = (
+        f"about {took} (h:mm:ss) for {len(texts):,} tokens and {len(prompts)} prompts"
+    )
     if model.causal and not scorer.shares_prefix:
         return note(
-            f"{found}; every conversation is read whole, which is exact but slower", "", numbers
+            f"{found}; every conversation is read whole, which is exact but slower",
+            "",
+            numbers,
         )
     return ok(found, "", numbers)

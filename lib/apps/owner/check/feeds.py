@@ -108,7 +108,10 @@ class Feeds:
         has_types = self.is_encoder and getattr(config, "type_vocab_size", 0) > 1
         base = []
         for inputs in self.model.inputs_for_rows(contexts, replies, self.bos):
-            ids, second = inputs.prefix_ids + inputs.suffixes[0], inputs.conversation.prefix_ids
+            ids, second = (
+                inputs.prefix_ids + inputs.suffixes[0],
+                inputs.conversation.prefix_ids,
+            )
             types = tuple(int(i >= len(second)) for i in range(len(ids)))
             base.append(Input(ids, types=types if has_types else None))
         return tuple(base)
@@ -130,7 +133,9 @@ class Feeds:
             feeds.setdefault(feed.inputs, feed)
         return list(feeds.values())
 
-    def _with_ends(self, source: Cause | None, texts: Texts, is_wanted: Wanted) -> Iterator[Feed]:
+    def _with_ends(
+        self, source: Cause | None, texts: Texts, is_wanted: Wanted
+    ) -> Iterator[Feed]:
         """Yield texts with each number of beginning-of-sequence tokens and each closing."""
         is_own = source is None
         usual = self.count if is_own else self.adds
@@ -145,7 +150,11 @@ class Feeds:
     def ids(self, texts: list[str], count: int) -> list[list[int]]:
         """Return the ids of texts after this many beginning-of-sequence tokens."""
         encoded = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return [self.lead * count + ids + self.tail for ids in encoded] if count else encoded
+        return (
+            [self.lead * count + ids + self.tail for ids in encoded]
+            if count
+            else encoded
+        )
 
     def leading(self, ids: Sequence[int]) -> int:
         """Return with how many beginning-of-sequence tokens these ids start."""
@@ -165,16 +174,25 @@ class Feeds:
     # --- what stands around the texts -------------------------------------------------------------
 
     def _bos(self, count: int) -> Cause:
-        options = [name for name, number in self.by_option.items() if self.own and number == count]
+        options = [
+            name
+            for name, number in self.by_option.items()
+            if self.own and number == count
+        ]
         remedy = f"let it feed {self.count} there"
         if options:
             remedy += f", or say --bos {options[0]} here"
         # apply_chat_template(tokenize=True) gives the template's; the rendered text, tokenised,
         # also the tokenizer's
-        is_usual = self.own and count in (self.by_option["none"], self.by_option["double"])
+        is_usual = self.own and count in (
+            self.by_option["none"],
+            self.by_option["double"],
+        )
         return Cause(f"fed {COUNTS[count]}", remedy, "token ids" if is_usual else "")
 
-    def closings(self, texts: Texts, is_own: bool) -> Iterator[tuple[Cause | None, list[str]]]:
+    def closings(
+        self, texts: Texts, is_own: bool
+    ) -> Iterator[tuple[Cause | None, list[str]]]:
         """Yield the whole texts with what may close a reply. The first is what the source itself
         writes.
         """
@@ -196,7 +214,9 @@ class Feeds:
         used: dict[str, Cause | None] = {}
         for cause, end in ends:
             used.setdefault(end, cause)
-        yield from ((cause, [start + end for start in starts]) for end, cause in used.items())
+        yield from (
+            (cause, [start + end for start in starts]) for end, cause in used.items()
+        )
 
     def own_wholes(self) -> list[str]:
         """Return the model's own texts without what the rendered text begins with."""
@@ -231,7 +251,10 @@ class Feeds:
         """What the template opens for an answer, after the model's own closing."""
         after = self.own[0][1]
         [prompted] = self.tokenizer.apply_chat_template(
-            [self.turns[0]], tokenize=False, date_string=DATE, add_generation_prompt=True
+            [self.turns[0]],
+            tokenize=False,
+            date_string=DATE,
+            add_generation_prompt=True,
         )
         return prompted.rpartition(after)[2] if after and after in prompted else ""
 
@@ -268,14 +291,17 @@ class Feeds:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
         if self.tokenizer.chat_template:
             return
-        swapped = [self.tokenizer(reply, prompt)["input_ids"] for prompt, reply in self._pairs]
+        swapped = [
+            self.tokenizer(reply, prompt)["input_ids"] for prompt, reply in self._pairs
+        ]
         swap = Cause("fed the reply before the prompt", "feed the pair (prompt, reply)")
         yield Feed((swap,), as_inputs(swapped))
         if self.base[0].types:
             untyped = tuple(each._replace(types=None) for each in self.base)
             yield Feed((Cause("fed no token types", "pass token_type_ids"),), untyped)
         plain = [
-            self.tokenizer(*pair, add_special_tokens=False)["input_ids"] for pair in self._pairs
+            self.tokenizer(*pair, add_special_tokens=False)["input_ids"]
+            for pair in self._pairs
         ]
         none = Cause("fed no special tokens", "tokenise with add_special_tokens=True")
         yield Feed((none,), as_inputs(plain))
@@ -288,7 +314,9 @@ class Feeds:
         """
         base = Feed((), self.base, True)
         yield from self.truncated(base, number)
-        yield from self.padded(base, [number] * len(self.base), f"texts to {number} tokens")
+        yield from self.padded(
+            base, [number] * len(self.base), f"texts to {number} tokens"
+        )
         for unit in UNITS:
             yield from self._shortened(number, unit)
 
@@ -307,7 +335,8 @@ class Feeds:
                 for each in feed.inputs
             )
             cause = Cause(
-                f"truncated the {side} to {length} tokens", f"let it read more than {length} tokens"
+                f"truncated the {side} to {length} tokens",
+                f"let it read more than {length} tokens",
             )
             return Feed((*feed.causes, cause), inputs)
 
@@ -319,9 +348,13 @@ class Feeds:
         whole = cut("end", max(0, length - len(self.tail)), len(self.tail))
         yield whole
         for side in ("longest_first", "only_second") if not feed.causes else ():
-            with contextlib.suppress(Exception):  # one part is too short to be cut that far
+            with contextlib.suppress(
+                Exception
+            ):  # one part is too short to be cut that far
                 ids = [
-                    self.tokenizer(*pair, truncation=side, max_length=length)["input_ids"]
+                    self.tokenizer(*pair, truncation=side, max_length=length)[
+                        "input_ids"
+                    ]
                     for pair in self._pairs
                 ]
                 yield Feed(whole.causes, as_inputs(ids))
@@ -341,7 +374,9 @@ class Feeds:
             cut = [reply[:number] for reply in replies]
         if cut == replies:
             return
-        cause = Cause(f"cut replies to {number} {unit}", f"let it read more than {number} {unit}")
+        cause = Cause(
+            f"cut replies to {number} {unit}", f"let it read more than {number} {unit}"
+        )
         yield Feed((cause,), as_inputs(self._with_replies(cut)))
 
     def _with_replies(self, replies: list[str]) -> list[list[int]]:
@@ -352,7 +387,9 @@ class Feeds:
                 for (prompt, _), reply in zip(self._pairs, replies, strict=True)
             ]
         texts = []
-        for (before, after), turns, reply in zip(self.own, self.turns, replies, strict=True):
+        for (before, after), turns, reply in zip(
+            self.own, self.turns, replies, strict=True
+        ):
             old = turns[-1]["content"]
             if self._trims:
                 old, reply = old.strip(), reply.strip()
@@ -370,20 +407,28 @@ class Feeds:
     def batched(self, feed: Feed, size: int) -> Iterator[Feed]:
         """Yield a feed in padded batches of this size."""
         lengths = [len(each.ids) for each in feed.inputs]
-        widths = [max(lengths[i - i % size : i - i % size + size]) for i in range(len(lengths))]
+        widths = [
+            max(lengths[i - i % size : i - i % size + size])
+            for i in range(len(lengths))
+        ]
         yield from self.padded(feed, widths, f"batches of {size}")
 
     def rounded_up(self, feed: Feed, multiple: int) -> Iterator[Feed]:
         """Yield a feed whose texts are padded one by one to a multiple of this many tokens."""
         widths = [-(-len(each.ids) // multiple) * multiple for each in feed.inputs]
-        yield from self.padded(feed, widths, f"texts to a multiple of {multiple} tokens")
+        yield from self.padded(
+            feed, widths, f"texts to a multiple of {multiple} tokens"
+        )
 
     def padded(self, feed: Feed, widths: list[int], what: str) -> Iterator[Feed]:
         """Yield a feed padded to these widths: on the right and read at the end, and on the left.
 
         For an encoder: on the right without a mask.
         """
-        if all(len(each.ids) >= width for each, width in zip(feed.inputs, widths, strict=True)):
+        if all(
+            len(each.ids) >= width
+            for each, width in zip(feed.inputs, widths, strict=True)
+        ):
             return
         theirs, configured = self.tokenizer.pad_token_id, self.model.pad_token_id
         choices = (theirs, configured, self.tokenizer.eos_token_id, 0)
@@ -416,7 +461,10 @@ def ends_of(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], i
     """Return the ids of one beginning of sequence, what the tokenizer writes at the end, and how
     many beginnings it writes.
     """
-    [word], whole = tokenizer(["a"], add_special_tokens=False)["input_ids"], tokenizer("a")
+    [word], whole = (
+        tokenizer(["a"], add_special_tokens=False)["input_ids"],
+        tokenizer("a"),
+    )
     ids = whole["input_ids"]
     start = next((i for i in range(len(ids)) if ids[i : i + len(word)] == word), 0)
     bos_id = tokenizer.bos_token_id
@@ -424,7 +472,9 @@ def ends_of(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], i
     return lead, ids[start + len(word) :], int(start > 0)
 
 
-def with_padding(given: Input, spare: int, pad: int, side: str, is_masked: bool) -> Input:
+def with_padding(
+    given: Input, spare: int, pad: int, side: str, is_masked: bool
+) -> Input:
     """Return an input with so many padding tokens on one side."""
     if spare <= 0:
         return given

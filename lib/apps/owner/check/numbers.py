@@ -35,7 +35,9 @@ class Number(NamedTuple):
 
     def text_at(self, place: int) -> str:
         """Return the text with the constants that were estimated at a place."""
-        return self.text.format(**{key: values[place] for key, values in self.constants.items()})
+        return self.text.format(
+            **{key: values[place] for key, values in self.constants.items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ def by_length(raw: Array, given: Given) -> Iterator[Number]:
         text = f"subtracted {{penalty:.4g}} for each of the reply's {unit}"
         yield Number(text, predicted, 1.0, 1, remedy, {"penalty": penalty})
         positive = np.maximum(length, 1)
-        yield Number(f"divided by the number of the reply's {unit}", raw / positive, 1 / positive)
+        yield Number(
+            f"divided by the number of the reply's {unit}", raw / positive, 1 / positive
+        )
 
 
 def by_group(raw: Array, groups: Array) -> Iterator[Number]:
@@ -132,10 +136,17 @@ def fitted(raw: Array, given: Given) -> Iterator[Number]:
     scale = (raw @ theirs) / (raw * raw).sum(axis=1)  # (places,)
     scaled = scale[:, None] * raw
     yield Number(
-        "multiplied by {scale:.4g}", scaled, np.abs(scale)[:, None], 1, SAME, {"scale": scale}
+        "multiplied by {scale:.4g}",
+        scaled,
+        np.abs(scale)[:, None],
+        1,
+        SAME,
+        {"scale": scale},
     )
     shift = (theirs - raw).mean(axis=1)
-    yield Number("added {shift:.4g}", raw + shift[:, None], 1.0, 1, SAME, {"shift": shift})
+    yield Number(
+        "added {shift:.4g}", raw + shift[:, None], 1.0, 1, SAME, {"shift": shift}
+    )
     apart = raw - raw.mean(axis=1, keepdims=True)
     slope = (apart @ (theirs - theirs.mean())) / (apart * apart).sum(axis=1)
     predicted = slope[:, None] * apart + theirs.mean()
@@ -156,7 +167,9 @@ def limited(raw: Array, theirs: Array) -> Iterator[Number]:
             {"low": low, "high": high},
         ),
     ):
-        at_places = {name: np.full(len(raw), value) for name, value in constants.items()}
+        at_places = {
+            name: np.full(len(raw), value) for name, value in constants.items()
+        }
         yield Number(text, predicted, 1.0, len(constants), SAME, at_places)
 
 
@@ -172,7 +185,9 @@ def of_labels(rewards: Array, label: int) -> Iterator[Number]:
             yield from _of_other_label(rewards, label, i)
     yield Number("took the mean of all labels", rewards.mean(axis=-1))
     yield Number("took the sum of all labels", rewards.sum(axis=-1), labels)
-    yield Number("took the expected label of the softmax", shares @ np.arange(labels), labels)
+    yield Number(
+        "took the expected label of the softmax", shares @ np.arange(labels), labels
+    )
 
 
 def _of_other_label(rewards: Array, label: int, i: int) -> Iterator[Number]:
@@ -182,4 +197,6 @@ def _of_other_label(rewards: Array, label: int, i: int) -> Iterator[Number]:
     yield Number(f"took label {label} minus label {i}", own - other, 2.0)
     yield Number(f"took label {i} minus label {label}", other - own, 2.0)
     squashed = expit(other)
-    yield Number(f"applied the sigmoid to label {i}", squashed, squashed * (1 - squashed))
+    yield Number(
+        f"applied the sigmoid to label {i}", squashed, squashed * (1 - squashed)
+    )

@@ -24,7 +24,9 @@ FP8 = torch.float8_e4m3fn
 QUANTISED = "load the weights in the dtype of the checkpoint there"
 
 
-def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> Iterator[Reader]:
+def other_weights(
+    name: str, label: int | None, reader: Reader, given: dict
+) -> Iterator[Reader]:
     """Yield readers with the weights that another program may have used in place of the model's
     own.
     """
@@ -39,9 +41,13 @@ def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> 
     if checkpoints.soft_caps(config) and model.attention != "uncapped":
         remedy = "say attn_implementation='eager' there, or --attention uncapped here"
         uncapped = open_reader(name, label, {**given, "attention": "uncapped"})
-        yield replace(uncapped, cause=(Cause("dropped the soft-capping of attention", remedy),))
+        yield replace(
+            uncapped, cause=(Cause("dropped the soft-capping of attention", remedy),)
+        )
     if model.head_name == "urm":
-        cause = Cause("read helpfulness in place of the reward", "say --head urm_helpfulness here")
+        cause = Cause(
+            "read helpfulness in place of the reward", "say --head urm_helpfulness here"
+        )
         helpful = open_model(name, **{**given, "head": "urm_helpfulness"})
         yield replace(reader_of(helpful), cause=(cause,))
     if model.head_name == "linear":
@@ -60,7 +66,8 @@ def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
     config = checkpoints.config_of(at)
     bare, _ = checkpoints.from_safetensors(AutoModel, at, config, model.dtype, None)
     cause = Cause(
-        "left out the adapter's changes to the weights", "merge the adapter, or load it with peft"
+        "left out the adapter's changes to the weights",
+        "merge the adapter, or load it with peft",
     )
     bare = replace(model, backbone=checkpoints.ready(bare, model.device))
     yield Reader(bare, reader.heads, (cause,))
@@ -86,7 +93,9 @@ def of_normalised_states(reader: Reader) -> Reader:
         "scaled the last state to length 1 before the head",
         "switch the normalisation of states off there (normalize=False)",
     )
-    return Reader(reader.model, reader.heads, (cause,), states=partial(normalize, dim=-1))
+    return Reader(
+        reader.model, reader.heads, (cause,), states=partial(normalize, dim=-1)
+    )
 
 
 def other_positions(reader: Reader) -> Iterator[Reader]:
@@ -99,7 +108,9 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
         or "rope_theta" not in held
     ):
         return
-    tried = {f"computed rotary positions with the base {theta:g}": theta for theta in THETAS}
+    tried = {
+        f"computed rotary positions with the base {theta:g}": theta for theta in THETAS
+    }
     tried["left out the scaling of rotary positions"] = held["rope_theta"]
     for text, theta in tried.items():
         usual = {"rope_type": "default", "rope_theta": theta}
@@ -111,7 +122,9 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
         rotary = type(backbone.rotary_emb)(config).to(reader.model.device)
         remedy = f"read rope_parameters of config.json there ({held['rope_theta']:g})"
         other = with_module(backbone, "rotary_emb", rotary)
-        yield Reader(replace(reader.model, backbone=other), reader.heads, (Cause(text, remedy),))
+        yield Reader(
+            replace(reader.model, backbone=other), reader.heads, (Cause(text, remedy),)
+        )
 
 
 def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:
@@ -124,7 +137,9 @@ def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:
     backbone = copy.copy(reader.model.backbone)
     backbone.config = copy.deepcopy(backbone.config)
     backbone.config.classifier_pooling = other
-    cause = Cause(f"pooled {words[other]}", f"pool {words[held]} there, as config.json says")
+    cause = Cause(
+        f"pooled {words[other]}", f"pool {words[held]} there, as config.json says"
+    )
     yield Reader(replace(reader.model, backbone=backbone), [], (cause,))
 
 
@@ -153,9 +168,13 @@ def to_fp8(weight: Tensor, largest: Tensor) -> Tensor:
 
 # name -> (weight of a layer, outputs first) -> rounded weight
 ROUNDED: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "int8, one scale for each output": lambda w: to_steps(w, w.abs().amax(1, keepdim=True)),
+    "int8, one scale for each output": lambda w: to_steps(
+        w, w.abs().amax(1, keepdim=True)
+    ),
     "int8, one scale for each layer": lambda w: to_steps(w, w.abs().max()),
-    "fp8, one scale for each output": lambda w: to_fp8(w, w.abs().amax(1, keepdim=True)),
+    "fp8, one scale for each output": lambda w: to_fp8(
+        w, w.abs().amax(1, keepdim=True)
+    ),
     "fp8, one scale for each layer": lambda w: to_fp8(w, w.abs().max()),
     "fp8 without a scale": lambda w: w.to(FP8).to(w.dtype),
 }

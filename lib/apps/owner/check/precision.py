@@ -91,12 +91,16 @@ def rounded_fits(search: Search, reader: Reader, is_format: bool | None) -> list
     fits = []
     for fit in again.fits:
         unrounded = exact.get(fit.kind[len(reader.cause) :])
-        if unrounded and is_rounding(search.given.theirs, unrounded.predicted, fit, is_format):
+        if unrounded and is_rounding(
+            search.given.theirs, unrounded.predicted, fit, is_format
+        ):
             fits.append(fit)
     return fits
 
 
-def is_rounding(theirs: Array, exact: Array, rounded: Fit, is_format: bool | None) -> bool:
+def is_rounding(
+    theirs: Array, exact: Array, rounded: Fit, is_format: bool | None
+) -> bool:
     """Return whether the other program's rewards are those in float32, (n,), but for rounding.
 
     Rounded weights (`is_format` None) are the same everywhere: they must explain most of the

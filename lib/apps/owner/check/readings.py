@@ -50,7 +50,9 @@ class Reader:
     cause: tuple[Cause, ...] = ()  # in what its weights differ
     # what becomes of states, (length, d), before the heads read them
     states: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.float
-    of_any: bool = False  # whether the heads are tried one by one, in place of one label
+    of_any: bool = (
+        False  # whether the heads are tried one by one, in place of one label
+    )
     known: dict[Input, Array] = field(default_factory=dict)  # input -> (length, labels)
 
     def read(self, inputs: Sequence[Input]) -> list[Array]:
@@ -59,8 +61,14 @@ class Reader:
         """
         new = [each for each in dict.fromkeys(inputs) if each not in self.known]
         new.sort(key=lambda each: len(each.ids))
-        bar = tqdm(total=len(new), unit=" texts", leave=False, delay=DELAY, disable=None)
-        with torch.inference_mode(), one_thread(self.model.backbone.num_parameters() < 1e7), bar:
+        bar = tqdm(
+            total=len(new), unit=" texts", leave=False, delay=DELAY, disable=None
+        )
+        with (
+            torch.inference_mode(),
+            one_thread(self.model.backbone.num_parameters() < 1e7),
+            bar,
+        ):
             for some in batches(new):
                 self.known.update(zip(some, self._rewards(some), strict=True))
                 bar.update(len(some))
@@ -70,7 +78,9 @@ class Reader:
         device = self.model.device
         given = {
             "input_ids": pad_rows([each.ids for each in some], device),
-            "attention_mask": pad_rows([each.mask or [1] * len(each.ids) for each in some], device),
+            "attention_mask": pad_rows(
+                [each.mask or [1] * len(each.ids) for each in some], device
+            ),
         }
         if any(each.types for each in some):
             types = [each.types or [0] * len(each.ids) for each in some]
@@ -79,7 +89,9 @@ class Reader:
         if self.model.head is None:
             return list(out.logits.float().cpu().numpy().astype(float)[:, None])
         return [
-            self._at_all(self.states(hidden[: len(each.ids)].float()), each)  # (length, d)
+            self._at_all(
+                self.states(hidden[: len(each.ids)].float()), each
+            )  # (length, d)
             for hidden, each in zip(out.last_hidden_state, some, strict=True)
         ]
 
@@ -90,7 +102,11 @@ class Reader:
         gate: tuple = ()
         if self.model.gated:
             header = self.model.conversation("Why?").header_ids
-            places = [i for i in range(len(given.ids)) if given.ids[i : i + len(header)] == header]
+            places = [
+                i
+                for i in range(len(given.ids))
+                if given.ids[i : i + len(header)] == header
+            ]
             if not places:
                 return np.full((len(given.ids), len(self.heads)), np.nan)
             gate = (self.heads[0].gate(hidden[places[-1]]),)
@@ -149,7 +165,9 @@ def reader_of_labels(model: RewardModel) -> Reader:
         whole, _ = checkpoints.from_safetensors(
             AutoModelForSequenceClassification, folder, config, model.dtype, None
         )
-        return Reader(replace(model, backbone=checkpoints.ready(whole, model.device)), [])
+        return Reader(
+            replace(model, backbone=checkpoints.ready(whole, model.device)), []
+        )
     tensors = tensors_of_head(config, tensor_files(folder))
     heads = [
         labels.load_head(folder, tensors, config, model.head_name, i).to(model.device)
@@ -178,7 +196,9 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
 def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
     """Return where a program may read inputs of these ids, first where this library reads."""
     last = np.array([len(each) - 1 for each in ids])
-    at_end = Place(Cause("read at the last token", "say --read-at last here", READ_AT), last)
+    at_end = Place(
+        Cause("read at the last token", "say --read-at last here", READ_AT), last
+    )
     padding = [_last_unlike(model, ids, pad) for pad in _pads(model)]
     usual = last
     if model.read_at == "last_not_pad":
@@ -187,13 +207,16 @@ def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
     for pad, place in zip(_pads(model), padding, strict=True):
         found += [place, _before_first(model, ids, pad)]
     for back in range(1, EARLIER + 1):
-        cause = Cause(f"read {back} token{'s' * (back > 1)} before the last", SAME_TOKEN)
+        cause = Cause(
+            f"read {back} token{'s' * (back > 1)} before the last", SAME_TOKEN
+        )
         found.append(Place(cause, np.maximum(0, last - back)))
     first = Cause("read at the first token", "read at the last token")
     found.append(Place(first, np.zeros_like(last)))
     for length in range(4, max(last) + 1):
         cause = Cause(
-            f"truncated the end to {length} tokens", f"let it read more than {length} tokens"
+            f"truncated the end to {length} tokens",
+            f"let it read more than {length} tokens",
         )
         found.append(Place(cause, np.minimum(last, length - 1)))
     return found
@@ -211,7 +234,9 @@ def _last_unlike(model: RewardModel, ids: list[Array], pad: int) -> Place:
     at = [int((np.arange(len(each)) * (each != pad)).argmax()) for each in ids]
     text = f"read at the last token that is not {_shown(model, pad)}"
     if pad == model.pad_token_id:
-        return Place(Cause(text, "say --read-at last_not_pad here", READ_AT), np.array(at))
+        return Place(
+            Cause(text, "say --read-at last_not_pad here", READ_AT), np.array(at)
+        )
     return Place(Cause(text, SAME_TOKEN), np.array(at))
 
 
@@ -219,7 +244,9 @@ def _before_first(model: RewardModel, ids: list[Array], pad: int) -> Place:
     """Return the place before the first token of this kind. Where there is none it is the last
     token, and before the very first one too.
     """
-    at = [int((each == pad).argmax()) - 1 if (each == pad).any() else -1 for each in ids]
+    at = [
+        int((each == pad).argmax()) - 1 if (each == pad).any() else -1 for each in ids
+    ]
     # the released code of heads with a gate reads there
     row = READ_AT if pad == model.pad_token_id and model.gated else ""
     text = f"read at the token before the first {_shown(model, pad)}"

@@ -60,14 +60,25 @@ class Report:
             )
         statuses = [row.status for row in self.rows]
         counted = ", ".join(
-            f"{statuses.count(each)} {each}".replace("note", "to note") for each in STATUSES
+            f"{statuses.count(each)} {each}".replace("note", "to note")
+            for each in STATUSES
         )
-        return [*lines, "", f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}."]
+        return [
+            *lines,
+            "",
+            f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}.",
+        ]
 
     def as_json(self) -> str:
         """Return the report as JSON. `is_right` says whether nothing is wrong."""
-        fields = {"name": self.name, "revision": self.revision, "is_right": not self.wrong}
-        return json.dumps(fields | {"rows": [asdict(row) for row in self.rows]}, indent=2)
+        fields = {
+            "name": self.name,
+            "revision": self.revision,
+            "is_right": not self.wrong,
+        }
+        return json.dumps(
+            fields | {"rows": [asdict(row) for row in self.rows]}, indent=2
+        )
 
 
 def attempt(name: str, row_of: Callable[..., Row], *given: object) -> Row:
@@ -90,4 +101,7 @@ def refused(name: str, error: InputError) -> Row:
 
 def shown(tokenizer: PreTrainedTokenizerBase, ids: tuple[int, ...]) -> str:
     """Return the tokens in visible form, each with its id."""
-    return " ".join(f"{show_token(str(tokenizer.decode([i])), 30)} ({i})" for i in ids) or "nothing"
+    return (
+        " ".join(f"{show_token(str(tokenizer.decode([i])), 30)} ({i})" for i in ids)
+        or "nothing"
+    )

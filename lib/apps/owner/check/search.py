@@ -23,13 +23,27 @@ from .sources import Cause
 # longest
 SCREENED = 6
 SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
-LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # of truncated or padded texts, as a rule
+LENGTHS = (
+    16,
+    32,
+    64,
+    128,
+    256,
+    512,
+    1024,
+    2048,
+    4096,
+)  # of truncated or padded texts, as a rule
 # of truncation that are tried between the longest row that agrees and the shortest that does not
 MOST_LENGTHS = 200
 ANY = 400  # tokens or characters up to which every number is tried
 WIDER = 128  # tokens by which a text may be padded to any width
-EVIDENCE = 8.0  # powers of ten by which an agreement of all rows by chance must be improbable
-CONSTANT = 0.1  # of the standard deviation of rewards: what varies less cannot be the nearest
+EVIDENCE = (
+    8.0  # powers of ten by which an agreement of all rows by chance must be improbable
+)
+CONSTANT = (
+    0.1  # of the standard deviation of rewards: what varies less cannot be the nearest
+)
 
 
 class Fit(NamedTuple):
@@ -141,16 +155,22 @@ class Search:
         """
         yield from ((reader, feed) for reader in others)
         n = len(feed.inputs)
-        made = [self.feeds.batched(feed, size) for size in (*(s for s in SIZES if s < n), n)]
+        made = [
+            self.feeds.batched(feed, size) for size in (*(s for s in SIZES if s < n), n)
+        ]
         if not feed.causes:
             made += [self.feeds.rounded_up(feed, multiple) for multiple in MULTIPLES]
         longest = max(len(each.ids) for each in feed.inputs)
         low, high = self.partial.get(feed, (0, 0))
-        for length in dict.fromkeys([*range(low, min(high, low + MOST_LENGTHS)), *lengths]):
+        for length in dict.fromkeys(
+            [*range(low, min(high, low + MOST_LENGTHS)), *lengths]
+        ):
             if 4 <= length < longest:
                 made.append(self.feeds.truncated(feed, length))
         for feeds in made:
-            yield from ((self.reader, each) for each in feeds if self._is_wanted(each.causes))
+            yield from (
+                (self.reader, each) for each in feeds if self._is_wanted(each.causes)
+            )
 
     def _is_wanted(self, causes: tuple[Cause, ...]) -> bool:
         return self.wanted is None or all(cause in self.wanted for cause in causes)
@@ -159,14 +179,24 @@ class Search:
         """Return feeds that a number describes, for those numbers that give the longest row its
         reward.
         """
-        longest = int(self.rows[np.argmax([len(self.feeds.base[i].ids) for i in self.rows])])
+        longest = int(
+            self.rows[np.argmax([len(self.feeds.base[i].ids) for i in self.rows])]
+        )
         one, row = self.feeds.of_rows([longest]), np.array([longest])
         size = max(len(one.base[0].ids) + WIDER, len(one.turns[0][-1]["content"]))
         usual = [*LENGTHS, *(50 * i for i in range(size // 50 + 1))]
-        counts = {*range(1, min(ANY, size)), *(count for count in usual if count <= 4 * size)}
-        tried = [(count, feed) for count in sorted(counts) for feed in one.counted(count)]
+        counts = {
+            *range(1, min(ANY, size)),
+            *(count for count in usual if count <= 4 * size),
+        }
+        tried = [
+            (count, feed) for count in sorted(counts) for feed in one.counted(count)
+        ]
         tried = [(count, feed) for count, feed in tried if self._is_wanted(feed.causes)]
-        read_all([(self.reader, feed) for _, feed in tried], " more, for one row at any length")
+        read_all(
+            [(self.reader, feed) for _, feed in tried],
+            " more, for one row at any length",
+        )
         found = {
             (count, feed.causes): None
             for count, feed in tried
@@ -193,12 +223,16 @@ class Search:
             where, rewards = where[:1], rewards[:1]
         before = (*reader.cause, *feed.causes)
         is_whole, is_fitting = len(slack) == len(self.slack), False
-        with np.errstate(all="ignore"):  # a gate without a place to read gives no number
+        with np.errstate(
+            all="ignore"
+        ):  # a gate without a place to read gives no number
             for number in self._numbers(reader, rewards, given):
                 room = 2 - self.is_coarse - len(before) - bool(number.text)
                 if room < 0 or (len(slack) == 1 and number.free):
                     continue
-                apart = np.nan_to_num(np.abs(number.predicted - given.theirs), nan=np.inf)
+                apart = np.nan_to_num(
+                    np.abs(number.predicted - given.theirs), nan=np.inf
+                )
                 allowed = slack + self.noise * number.slope  # (n,) or (places, n)
                 allowed = np.broadcast_to(allowed, apart.shape)
                 for i in self._fitting(number, apart / allowed, allowed, is_whole):
@@ -206,18 +240,26 @@ class Search:
                         is_fitting = True
                         if is_whole:
                             error = float((apart[i] / allowed[i]).max())
-                            self.fits.append(fit_at(i, number, (*before, *where[i]), error, feed))
+                            self.fits.append(
+                                fit_at(i, number, (*before, *where[i]), error, feed)
+                            )
                 if is_whole and not number.free:
                     self._keep_nearest(reader, feed, number, apart[0], allowed[0])
         return is_fitting
 
-    def _numbers(self, reader: Reader, rewards: Array, given: Given) -> Iterable[Number]:
+    def _numbers(
+        self, reader: Reader, rewards: Array, given: Given
+    ) -> Iterable[Number]:
         if reader.of_any:
-            return [Number("", rewards[..., i], free=1) for i in range(rewards.shape[-1])]
+            return [
+                Number("", rewards[..., i], free=1) for i in range(rewards.shape[-1])
+            ]
         label = self.label if self.label < rewards.shape[-1] else 0
         return numbers(rewards, given, label)
 
-    def _fitting(self, number: Number, errors: Array, allowed: Array, is_whole: bool) -> Array:
+    def _fitting(
+        self, number: Number, errors: Array, allowed: Array, is_whole: bool
+    ) -> Array:
         """Return the places where all rows fit: all errors, (places, n), are at most 1. If these
         are all rows, chance must not explain it.
         """
@@ -269,7 +311,9 @@ class Search:
         return other
 
 
-def fit_at(place: int, number: Number, causes: tuple[Cause, ...], error: float, feed: Feed) -> Fit:
+def fit_at(
+    place: int, number: Number, causes: tuple[Cause, ...], error: float, feed: Feed
+) -> Fit:
     """Return the hypothesis that a number was made of rewards that were read at a place."""
     own = [Cause(number.text_at(place), number.remedy)] if number.text else []
     kind = tuple(cause.text for cause in causes) + (number.text,)

@@ -50,7 +50,9 @@ class Cause(NamedTuple):
     row: str = ""
 
 
-Texts = list[tuple[str, str]]  # of each row: up to the end of the reply, and what closes the reply
+Texts = list[
+    tuple[str, str]
+]  # of each row: up to the end of the reply, and what closes the reply
 # A cause, and a function that renders the texts: they are needed only if the cause is tried. It
 # gives None where the template refuses the turns.
 Source = tuple[Cause, Callable[[], Texts | None]]
@@ -62,7 +64,9 @@ class Sources:
     template: a file with another chat template, which is tried too
     """
 
-    def __init__(self, model: RewardModel, turns: Sequence[Turns], template: str | None = None):
+    def __init__(
+        self, model: RewardModel, turns: Sequence[Turns], template: str | None = None
+    ):
         self.model, self.tokenizer = model, model.tokenizer
         self.turns, self.template = list(turns), template
 
@@ -83,7 +87,9 @@ class Sources:
             yield from self._templates()
         yield from self._formats()
 
-    def rendered(self, turns: Sequence[Turns], source: str = "", **options: Any) -> Texts | None:
+    def rendered(
+        self, turns: Sequence[Turns], source: str = "", **options: Any
+    ) -> Texts | None:
         """Return the conversations as texts by a chat template, split after the reply; None if it
         refuses them.
 
@@ -103,8 +109,12 @@ class Sources:
             return None
         replies = [conversation[-1]["content"] for conversation in turns]
         if prompted:
-            return [(text + reply, "") for text, reply in zip(texts, replies, strict=True)]
-        return [split_after(text, reply) for text, reply in zip(texts, replies, strict=True)]
+            return [
+                (text + reply, "") for text, reply in zip(texts, replies, strict=True)
+            ]
+        return [
+            split_after(text, reply) for text, reply in zip(texts, replies, strict=True)
+        ]
 
     def _of_turns(self, cause: Cause, turns: Sequence[Turns], **options: Any) -> Source:
         return cause, lambda: self.rendered(turns, **options)
@@ -128,11 +138,13 @@ class Sources:
     def _turns(self) -> Iterator[Source]:
         """Yield the same texts as other turns."""
         prompted = Cause(
-            "fed the reply after a generation prompt, without a turn of its own", ASSISTANT
+            "fed the reply after a generation prompt, without a turn of its own",
+            ASSISTANT,
         )
         yield self._of_turns(prompted, self.turns, add_generation_prompt=True)
         stripped = [
-            [turn | {"content": turn["content"].strip()} for turn in turns] for turns in self.turns
+            [turn | {"content": turn["content"].strip()} for turn in turns]
+            for turns in self.turns
         ]
         yield self._of_turns(
             Cause("cut the white space around texts", "feed the same texts"), stripped
@@ -140,14 +152,19 @@ class Sources:
         last = [turns[-2:] for turns in self.turns]
         yield self._of_turns(Cause("fed the last turns alone", "feed all turns"), last)
         as_user = [[turns[-1] | {"role": "user"}] for turns in self.turns]
-        yield self._of_turns(Cause("fed the reply as the user's turn", ASSISTANT), as_user)
+        yield self._of_turns(
+            Cause("fed the reply as the user's turn", ASSISTANT), as_user
+        )
         other = {"user": "assistant", "assistant": "user"}
         swapped = [
             [turn | {"role": other.get(turn["role"], turn["role"])} for turn in turns]
             for turns in self.turns
         ]
         yield self._of_turns(
-            Cause("swapped the roles of user and assistant", "name the roles of turns as here"),
+            Cause(
+                "swapped the roles of user and assistant",
+                "name the roles of turns as here",
+            ),
             swapped,
         )
 
@@ -166,7 +183,10 @@ class Sources:
 
     def _whole_as_content(self) -> Texts | None:
         return self.rendered(
-            [[{"role": "user", "content": before + after}] for before, after in self.own]
+            [
+                [{"role": "user", "content": before + after}]
+                for before, after in self.own
+            ]
         )
 
     def _prompt_as_content(self, **options: Any) -> Texts | None:
@@ -189,18 +209,25 @@ class Sources:
         prompts = [turns[:-1] for turns in self.turns]
         options["date_string"] = DATE
         try:
-            return self.tokenizer.apply_chat_template(prompts, tokenize=False, **options)
+            return self.tokenizer.apply_chat_template(
+                prompts, tokenize=False, **options
+            )
         except InputError:
             return None
 
     def _ends_of_turns(self) -> Iterator[Source]:
         """Yield the model's own template with other end tokens where turns end."""
         for end, other in other_ends(self.tokenizer, self.own[0][1]):
-            cause = Cause(f"ended every turn with {other} in place of {end}", OWN_TEMPLATE)
+            cause = Cause(
+                f"ended every turn with {other} in place of {end}", OWN_TEMPLATE
+            )
             yield cause, partial(self._replaced, end, other)
 
     def _replaced(self, old: str, new: str) -> Texts:
-        return [(before.replace(old, new), after.replace(old, new)) for before, after in self.own]
+        return [
+            (before.replace(old, new), after.replace(old, new))
+            for before, after in self.own
+        ]
 
     def _templates(self) -> Iterator[Source]:
         """Yield other templates of the tokenizer and its files, the one that was given, and the
@@ -218,11 +245,15 @@ class Sources:
         if isinstance(used, dict):
             for name, source in used.items():
                 if name != "default":
-                    named = Cause(f"used the tokenizer's template “{name}”", "use the default one")
+                    named = Cause(
+                        f"used the tokenizer's template “{name}”", "use the default one"
+                    )
                     yield self._of_turns(named, self.turns, source=source)
         for file, source in templates_in_files(self.model).items():
             if source != used:
-                remedy = f"use the other one there, or score with --template {file} here"
+                remedy = (
+                    f"use the other one there, or score with --template {file} here"
+                )
                 cause = Cause(f"used the chat template in {file}", remedy)
                 yield self._of_turns(cause, self.turns, source=source)
         if self.template:
@@ -239,7 +270,9 @@ class Sources:
             "<sep>": self.tokenizer.sep_token or "",
         }
         path = Path(__file__).with_name("formats.csv")
-        table = pd.read_csv(path, dtype=str, keep_default_na=False).replace(special, regex=True)
+        table = pd.read_csv(path, dtype=str, keep_default_na=False).replace(
+            special, regex=True
+        )
         for name, system, user, reply, end in table.itertuples(index=False):
             forms = {"system": system, "user": user, "assistant": reply}
 
@@ -295,7 +328,9 @@ def split_after(text: str, reply: str) -> tuple[str, str]:
 
 def filled(forms: dict[str, str], turns: Turns, end: str) -> str:
     """Return turns in forms, role -> text with {}. `end` follows each reply but the last."""
-    texts = [forms.get(turn["role"], "{}").replace("{}", turn["content"]) for turn in turns]
+    texts = [
+        forms.get(turn["role"], "{}").replace("{}", turn["content"]) for turn in turns
+    ]
     return "".join(
         text + end * (turn["role"] == "assistant" and number < len(turns))
         for number, (turn, text) in enumerate(zip(turns, texts, strict=True), start=1)

@@ -15,7 +15,9 @@ from . import why
 from .why import Answer
 
 
-def verify(name: str, *, sample: int = 40, seed: int = 0, **options: Any) -> dict[str, Answer]:
+def verify(
+    name: str, *, sample: int = 40, seed: int = 0, **options: Any
+) -> dict[str, Answer]:
     """Return, for each published prompt, why the released rewards of a model of the paper differ
     from those here.
 
@@ -37,7 +39,9 @@ def verify(name: str, *, sample: int = 40, seed: int = 0, **options: Any) -> dic
     for prompt, question in items.attrs["metadata"]["prompts"].items():
         context = json.dumps([{"role": "user", "content": question}])
         printed = [str(reward) for reward in items[prompt]]
-        rows = pd.DataFrame({"context": context, "reply": list(items["text"]), "printed": printed})
+        rows = pd.DataFrame(
+            {"context": context, "reply": list(items["text"]), "printed": printed}
+        )
         answers[f"items, {prompt}"] = why.explain(name, rows, **options)
     return answers
 
@@ -47,11 +51,13 @@ def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
     order.
     """
     if not 2 <= n <= len(table):
-        raise InputError(f"a sample of {n} items cannot be drawn; choose 2 to {len(table)}")
+        raise InputError(
+            f"a sample of {n} items cannot be drawn; choose 2 to {len(table)}"
+        )
     edges = np.linspace(0, len(table), n + 1).astype(int)
-    return table.iloc[np.random.default_rng(seed).integers(edges[:-1], edges[1:])].reset_index(
-        drop=True
-    )
+    return table.iloc[
+        np.random.default_rng(seed).integers(edges[:-1], edges[1:])
+    ].reset_index(drop=True)
 
 
 def print_report(name: str, **options: Any) -> bool:
@@ -59,5 +65,8 @@ def print_report(name: str, **options: Any) -> bool:
     are not explained.
     """
     answers = verify(name, **options)
-    print(*(f"published {source}: {answer.line}" for source, answer in answers.items()), sep="\n")
+    print(
+        *(f"published {source}: {answer.line}" for source, answer in answers.items()),
+        sep="\n",
+    )
     return any(answer.code == 2 for answer in answers.values())

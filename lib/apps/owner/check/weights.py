@@ -19,7 +19,13 @@ from .report import Row, attempt, note, ok, wrong
 
 CAP = 50.0  # of Gemma-2's attention, in all models that were published
 # in a header
-DTYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64"}
+DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "BF16": "bfloat16",
+    "F16": "float16",
+    "I64": "int64",
+}
 # memory that scoring takes, as a share of the weights'; what a batch needs adapts itself
 BESIDE = 1.2
 # strings that look as if they were one token each
@@ -46,7 +52,9 @@ def size_of(dtype: str) -> int:
     return getattr(getattr(torch, dtype, None), "itemsize", 1)
 
 
-def weight_rows(model: RewardModel, label: int | None, about: Conversation) -> list[Row]:
+def weight_rows(
+    model: RewardModel, label: int | None, about: Conversation
+) -> list[Row]:
     """Return the rows about the weights of a model, and how they are computed. `about` is some
     conversation.
     """
@@ -70,7 +78,9 @@ def _files(model: RewardModel, folder: Path, stored: Counter) -> Row:
         f"width {text.hidden_size}; {_size(held)}, {parameters / 1e9:.2g} billion numbers"
     )
     numbers = {"bytes": held, "parameters": parameters}
-    if "auto_map" not in json.loads((folder / "config.json").read_text(encoding="utf-8")):
+    if "auto_map" not in json.loads(
+        (folder / "config.json").read_text(encoding="utf-8")
+    ):
         return ok(found, "", numbers)
     formula = "is read by its tensors' names and shapes"
     if model.head is not None and not LAYOUTS[model.head_name].is_linear:
@@ -89,10 +99,16 @@ def _head(
     reads.
     """
     if model.head is None:
-        outputs = "one output" if label is None else f"its output {label} of {config.num_labels}"
+        outputs = (
+            "one output"
+            if label is None
+            else f"its output {label} of {config.num_labels}"
+        )
         return ok(f"the encoder's own classifier, with {outputs}")
     held = {
-        key: tensor for key, tensor in model.head.state_dict().items() if tensor.is_floating_point()
+        key: tensor
+        for key, tensor in model.head.state_dict().items()
+        if tensor.is_floating_point()
     }
     for key, tensor in held.items():
         if not torch.isfinite(tensor).all():
@@ -107,7 +123,10 @@ def _head(
     found = f"{model.head_name}: {next(iter(held))}{others}" + (
         f", output {label}" if label is not None else ""
     )
-    mean, std = (getattr(model.head, name, usual) for name, usual in (("mean", 0.0), ("std", 1.0)))
+    mean, std = (
+        getattr(model.head, name, usual)
+        for name, usual in (("mean", 0.0), ("std", 1.0))
+    )
     if (mean, std) != (0.0, 1.0):
         found += f", less {mean:g} and divided by {std:g}, as config.json says"
     if model.gated:
@@ -143,16 +162,28 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase, about: Conversation) -> R
     strings = dict.fromkeys(
         CONTROL.findall(about.before.replace(about.prompt.strip(), "") + about.after)
     )
-    ids = {text: tokenizer(text, add_special_tokens=False)["input_ids"] for text in strings}
+    ids = {
+        text: tokenizer(text, add_special_tokens=False)["input_ids"] for text in strings
+    }
     if lost := [text for text, parts in ids.items() if tokenizer.unk_token_id in parts]:
-        found = f"the template prints {', '.join(lost)}, which this tokenizer does not know"
+        found = (
+            f"the template prints {', '.join(lost)}, which this tokenizer does not know"
+        )
         return wrong(found, "give the tokenizer that the model was trained with")
     if split := [
-        f"{text} is read as {len(parts)} ids" for text, parts in ids.items() if len(parts) != 1
+        f"{text} is read as {len(parts)} ids"
+        for text, parts in ids.items()
+        if len(parts) != 1
     ]:
-        remedy = "right only if the model was trained with this template and this tokenizer"
+        remedy = (
+            "right only if the model was trained with this template and this tokenizer"
+        )
         return note(f"no tokens, but text: {', '.join(split)}", remedy)
-    return ok(f"{', '.join(strings)} are one id each" if strings else "the template prints none")
+    return ok(
+        f"{', '.join(strings)} are one id each"
+        if strings
+        else "the template prints none"
+    )
 
 
 def _attention(model: RewardModel, config: PreTrainedConfig) -> Row:
@@ -183,9 +214,13 @@ def _precision(model: RewardModel, config: PreTrainedConfig, stored: Counter) ->
     )
     found = f"kept in {' and '.join(stored)}, computed in {dtype}, the head in float32"
     if dtype == "float16" and most in ("bfloat16", "float32"):
-        return note(f"{found}: numbers beyond 65,504 become infinite", f"say --dtype {most}")
+        return note(
+            f"{found}: numbers beyond 65,504 become infinite", f"say --dtype {most}"
+        )
     if size_of(dtype) < size_of(most):
-        return note(f"{found}: rounded", f"say --dtype {most} for rewards with fewer ties")
+        return note(
+            f"{found}: rounded", f"say --dtype {most} for rewards with fewer ties"
+        )
     if declared and declared != most:
         return note(
             f"{found}; config.json says {declared}",

@@ -28,7 +28,9 @@ from .readings import TOLERANCES, Array, Reader, config_in_file, open_reader, pl
 from .search import Fit, Search
 from .sources import Cause
 
-ROUNDING = 2e-6  # of the largest reward: what sums of float32 in another order may differ by
+ROUNDING = (
+    2e-6  # of the largest reward: what sums of float32 in another order may differ by
+)
 AT_ONCE = 256  # rows that are searched at once
 LARGEST_BATCH = 64
 FEWEST = 3  # texts from which something can be told
@@ -71,7 +73,11 @@ class Answer:
                 "Equal: the other program's rewards are those that are scored here "
                 f"({self.precision})."
             )
-        also = f" The same numbers come from: {'; '.join(self.same[:3])}." if self.same else ""
+        also = (
+            f" The same numbers come from: {'; '.join(self.same[:3])}."
+            if self.same
+            else ""
+        )
         remedies = "; ".join(dict.fromkeys(cause.remedy for cause in self.causes))
         return f"It {named}. -> {remedies}.{also}"
 
@@ -124,7 +130,9 @@ def explain(
     fits, precision = found_in(search, others, printed)
     if fits:
         causes = of_precision(name, reader, precision)
-        return answer([fit._replace(causes=(*fit.causes, *causes)) for fit in fits], precision)
+        return answer(
+            [fit._replace(causes=(*fit.causes, *causes)) for fit in fits], precision
+        )
     return answer([search.nearest or Fit((), here, 0.0)], precision, found=False)
 
 
@@ -188,18 +196,28 @@ def search_for(
     search = Search(reader, feeds, given, slack, noise=0.0, label=label)
     usual = places(reader, search.base)[1][0]  # (n, labels)
     spread = np.abs(usual - np.median(usual, axis=0)).max()
-    search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(np.abs(usual).max())
+    search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(
+        np.abs(usual).max()
+    )
     return search
 
 
 def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
     """Return how long replies are, unit -> (n,)."""
     ids = model.tokenizer(replies, add_special_tokens=False)["input_ids"]
-    units = {"tokens": ids, "words": [reply.split() for reply in replies], "characters": replies}
-    return {unit: np.array([len(each) for each in parts]) for unit, parts in units.items()}
+    units = {
+        "tokens": ids,
+        "words": [reply.split() for reply in replies],
+        "characters": replies,
+    }
+    return {
+        unit: np.array([len(each) for each in parts]) for unit, parts in units.items()
+    }
 
 
-def found_in(search: Search, others: list[Reader], printed: str) -> tuple[list[Fit], str]:
+def found_in(
+    search: Search, others: list[Reader], printed: str
+) -> tuple[list[Fit], str]:
     """Return what fits all rows, and the precision in which the other program computed.
 
     Of many rows, AT_ONCE are searched, among them the first that differs. Only what fits these is
@@ -213,12 +231,16 @@ def found_in(search: Search, others: list[Reader], printed: str) -> tuple[list[F
     if not found:
         return [], precision
     used = [
-        reader for reader in others if any(set(reader.cause) <= set(fit.causes) for fit in found)
+        reader
+        for reader in others
+        if any(set(reader.cause) <= set(fit.causes) for fit in found)
     ]
     return all_fits(search, used, printed)
 
 
-def all_fits(search: Search, others: list[Reader], printed: str) -> tuple[list[Fit], str]:
+def all_fits(
+    search: Search, others: list[Reader], printed: str
+) -> tuple[list[Fit], str]:
     """Return what fits, and the precision in which the other program computed."""
     if fits := search.run(others):
         return fits, printed
@@ -241,15 +263,24 @@ def rows_that_differ(search: Search) -> Array:
 
 
 def _answer(
-    name: str, rows: pd.DataFrame, here: Array, fits: list[Fit], precision: str, found: bool = True
+    name: str,
+    rows: pd.DataFrame,
+    here: Array,
+    fits: list[Fit],
+    precision: str,
+    found: bool = True,
 ) -> Answer:
     first, *others = sorted(
         fits, key=lambda fit: (len(fit.causes), fit.free, -len(fit.feed.causes))
     )
     as_simple = [
-        fit for fit in others if len(fit.causes) == len(first.causes) and fit.free <= first.free
+        fit
+        for fit in others
+        if len(fit.causes) == len(first.causes) and fit.free <= first.free
     ]
-    same = dict.fromkeys(" and ".join(cause.text for cause in fit.causes) for fit in as_simple)
+    same = dict.fromkeys(
+        " and ".join(cause.text for cause in fit.causes) for fit in as_simple
+    )
     theirs = rows["printed"].astype(float).to_numpy()
     left, difference = np.abs(theirs - first.predicted), np.abs(theirs - here)
     asked = [json.loads(text)[-1]["content"] for text in rows["context"]]
@@ -264,7 +295,9 @@ def _answer(
         }
     )
     explained = 1 - left.mean() / difference.mean() if difference.mean() else 1.0
-    return Answer(name, first.causes, found, float(explained), precision, list(same), table)
+    return Answer(
+        name, first.causes, found, float(explained), precision, list(same), table
+    )
 
 
 def read_rewards(file: Path) -> pd.DataFrame:
@@ -296,7 +329,11 @@ def read_rewards(file: Path) -> pd.DataFrame:
 
 
 def why(
-    name: str, rewards: str, as_json: bool = False, template: str | None = None, **options: Any
+    name: str,
+    rewards: str,
+    as_json: bool = False,
+    template: str | None = None,
+    **options: Any,
 ) -> int:
     """Print why another program's rewards, in a file, differ from the model's. Return the code
     of the answer.
@@ -313,7 +350,9 @@ def as_text(table: pd.DataFrame) -> str:
     """Return the rows of an answer as a table to print, of many rows those furthest apart."""
     apart = (table["theirs"] - table["here"]).abs()
     shown = table.loc[np.sort(apart.nlargest(MOST_SHOWN).index)]
-    texts = shown[["prompt", "reply"]].map(lambda text: show_token(text, 30).replace("␣", " "))
+    texts = shown[["prompt", "reply"]].map(
+        lambda text: show_token(text, 30).replace("␣", " ")
+    )
     printed = shown.assign(**texts).to_string(index=False, float_format="{:.5g}".format)
     if len(table) > len(shown):
         printed += f"\nThese {len(shown)} of {len(table):,} rows are furthest apart."

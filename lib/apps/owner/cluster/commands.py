@@ -47,7 +47,9 @@ def connected(on: str) -> Iterator[None]:
     on: "auto" for the cluster of a Ray job, or else this machine; or the address of a head, as
     host:6379 from one of its nodes, or as ray://host:10001 from elsewhere
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
+    os.environ.setdefault(
+        "RAY_USAGE_STATS_ENABLED", "0"
+    )  # nobody is informed that this ran
     address = os.environ.get("RAY_ADDRESS", "local") if on == "auto" else on
     # bytes: only names pass through it
     store = {"object_store_memory": 200_000_000} if address == "local" else {}
@@ -56,7 +58,9 @@ def connected(on: str) -> Iterator[None]:
             host, _, port = address.removeprefix("ray://").rpartition(":")
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **store)
-    except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
+    except (
+        Exception
+    ) as error:  # Ray's own checks of versions and addresses fail in many ways
         cause = " ".join(str(error).split())[:300]
         raise InputError(
             f"no Ray head answers at '{address}' ({cause}); start one with: ray start --head"
@@ -93,12 +97,15 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     on_cards = (
-        any(node.get("GPU", 0) >= 1 for node in nodes) and options.get("device", "cuda") == "cuda"
+        any(node.get("GPU", 0) >= 1 for node in nodes)
+        and options.get("device", "cuda") == "cuda"
     )
     options = options | ({"device": "cuda"} if on_cards else {})
     entry = reward_models.find(load)
     revision = options.get("revision") or entry["revision"]
-    folder = plain.open_files(entry["hub_id"], revision, base=options.get("base")).folder
+    folder = plain.open_files(
+        entry["hub_id"], revision, base=options.get("base")
+    ).folder
     config = checkpoints.config_of(folder)
     dtype = checkpoints.dtype_for(
         options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config
@@ -111,7 +118,9 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
 
         return torch.cuda.get_device_properties(0).total_memory
 
-    card = ray.get(ray.remote(num_gpus=1 / STEPS)(card_memory).remote()) if on_cards else 0
+    card = (
+        ray.get(ray.remote(num_gpus=1 / STEPS)(card_memory).remote()) if on_cards else 0
+    )
     asks, fits = place(memory, parameters < SMALL, nodes, models, card)
     return asks, options if fits else options | {"stream": True}
 
@@ -126,14 +135,26 @@ def place(
     Without cards, a small model takes one core and a large one all cores of a node. nodes: amounts
     by the names of Ray's resources.
     """
-    most = {what: max(node.get(what, 0) for node in nodes) for what in ("CPU", "GPU", "memory")}
+    most = {
+        what: max(node.get(what, 0) for node in nodes)
+        for what in ("CPU", "GPU", "memory")
+    }
     if not card:
         cores, fits = 1 if small else max(1, int(most["CPU"])), memory <= most["memory"]
         return {"num_cpus": cores} | ({"memory": memory} if fits else {}), fits
     needed = memory / (USABLE * card)  # cards
-    fair = math.floor(STEPS * sum(node.get("GPU", 0) for node in nodes) / models) / STEPS
-    gpus = math.ceil(needed) if needed > 1 else min(1, max(math.ceil(STEPS * needed) / STEPS, fair))
-    return {"num_cpus": 1, "num_gpus": gpus if gpus <= most["GPU"] else 1}, gpus <= most["GPU"]
+    fair = (
+        math.floor(STEPS * sum(node.get("GPU", 0) for node in nodes) / models) / STEPS
+    )
+    gpus = (
+        math.ceil(needed)
+        if needed > 1
+        else min(1, max(math.ceil(STEPS * needed) / STEPS, fair))
+    )
+    return {
+        "num_cpus": 1,
+        "num_gpus": gpus if gpus <= most["GPU"] else 1,
+    }, gpus <= most["GPU"]
 
 
 def score(
@@ -165,7 +186,9 @@ def score(
     how = {"reply_mode": reply_mode, "bos": bos}
     with connected(on):
         running = _start(models, study, given, (texts, tokens, how), failed)
-        for ended in tqdm(as_completed(running), "models", len(running), unit=" models"):
+        for ended in tqdm(
+            as_completed(running), "models", len(running), unit=" models"
+        ):
             if error := _failure_of(ended, scores.path_of(study, running[ended])):
                 failed[running[ended]] = error
     if len(failed) == len(models) == 1:
@@ -208,7 +231,9 @@ def _failure_of(ended: Future, path: Path) -> BaseException | None:
     return InputError("this machine does not see what its node wrote; share the folder")
 
 
-def _print_end(study: Collection, names: list[str], failed: dict[str, BaseException]) -> None:
+def _print_end(
+    study: Collection, names: list[str], failed: dict[str, BaseException]
+) -> None:
     """Print which models were scored, which failed and why, and where the tables are."""
     lines = score_lines(study, [name for name in names if name not in failed])
     lines += [f"{name} failed: {cause_of(error)}" for name, error in failed.items()]
@@ -228,20 +253,29 @@ def score_model(
         FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END),
     ):
         pass
-    engine.score_vocabulary(model, prompts, path, **how, token_ids=token_ids, progress=False)
+    engine.score_vocabulary(
+        model, prompts, path, **how, token_ids=token_ids, progress=False
+    )
 
 
-def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:
+def reproduce(
+    on: str, models: Sequence[str] = (), collection: str | None = None
+) -> int:
     """Run the notebooks, each as a task of Ray; return how many failed. See
     lib.apps.runner.runs.reproduce.
     """
     to_load = find_models(models)
-    small = study_of(to_load, collection).is_embedded  # these are trained first, and fit anywhere
+    small = study_of(
+        to_load, collection
+    ).is_embedded  # these are trained first, and fit anywhere
     with connected(on):
         asks = (
             {}
             if small
-            else {name: asks_of(load, {}, len(to_load))[0] for name, load in to_load.items()}
+            else {
+                name: asks_of(load, {}, len(to_load))[0]
+                for name, load in to_load.items()
+            }
         )
         return runs.reproduce(models, collection, where=OnCluster(asks))
 
@@ -252,12 +286,17 @@ class OnCluster:
     """
 
     def __init__(self, asks: dict[str, dict]):
-        self.asks, self.processes = asks, lambda: 1000  # jobs that may wait for Ray at once
+        self.asks, self.processes = (
+            asks,
+            lambda: 1000,
+        )  # jobs that may wait for Ray at once
 
     def start(self, job: Job) -> workers.Running:
         """Start a job as a task of Ray."""
 
-        def execute() -> Result:  # on a node, with the number of threads that Ray assigned
+        def execute() -> (
+            Result
+        ):  # on a node, with the number of threads that Ray assigned
             os.environ.update(
                 dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1"))
             )

@@ -15,7 +15,13 @@ from transformers import (
 )
 
 from .... import InputError
-from ....models.files import enough_memory, first_file, quiet_transformers, read_json, refusing
+from ....models.files import (
+    enough_memory,
+    first_file,
+    quiet_transformers,
+    read_json,
+    refusing,
+)
 from .formats import HEADS, label_fields, read_tensors, write, write_json
 
 TASKS = {
@@ -70,20 +76,25 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     remedy = "give the adapter's own base, or merge it where it was trained"
     with enough_memory(line=memory), refusing(problem, remedy):
         merged = _merged(kind, folder, base, stored, config.get("num_labels"))
-        dtype = getattr(torch, config.get("dtype") or config.get("torch_dtype") or "float32")
+        dtype = getattr(
+            torch, config.get("dtype") or config.get("torch_dtype") or "float32"
+        )
         tensors = {
             name: own[name] if name in own else tensor.to(dtype)
             for name, tensor in _untied(merged).items()
         }
     value_head = map(read_tensors, first_file(folder, "value_head"))
     write(target, (tensors, *value_head), [base, folder])
-    write_json(target / "config.json", config | {"architectures": [type(merged).__name__]})
+    write_json(
+        target / "config.json", config | {"architectures": [type(merged).__name__]}
+    )
 
 
 def _untied(model: PreTrainedModel) -> dict[str, Tensor]:
     """Return the model's tensors by name, a tied one once, under its first name."""
     by_place = {  # in memory
-        tensor.data_ptr(): (name, tensor) for name, tensor in reversed(model.state_dict().items())
+        tensor.data_ptr(): (name, tensor)
+        for name, tensor in reversed(model.state_dict().items())
     }
     return dict(by_place.values())
 
@@ -95,7 +106,11 @@ def _merged(
     import peft  # takes seconds
 
     known = {field.name for field in fields(peft.LoraConfig)}
-    unknown = [name for name, value in adapter_of(folder).items() if value and name not in known]
+    unknown = [
+        name
+        for name, value in adapter_of(folder).items()
+        if value and name not in known
+    ]
     if unknown:
         raise ValueError(f"peft {peft.__version__} does not know its {unknown[0]}")
     # what is warned of is refused below
@@ -111,7 +126,9 @@ def _merged(
         model = peft.PeftModel.from_pretrained(plain, folder).eval()
     needed = {f"base_model.model.{name}" for name in report["missing_keys"]}
     if lost := needed - stored.keys():
-        raise ValueError(f"the base lacks {min(lost).removeprefix('base_model.model.')}")
+        raise ValueError(
+            f"the base lacks {min(lost).removeprefix('base_model.model.')}"
+        )
     held = peft.get_peft_model_state_dict(model)
     for name in stored.keys() | {name for name in held if ".lora_" in name}:
         in_both = name in stored and name in held

@@ -15,7 +15,9 @@ def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
     """
     folder, config = checkpoint.folder, checkpoint.config
     # refuses to stream an encoder
-    layers.are_wanted(options.stream, folder, config, checkpoint.dtype, checkpoint.device)
+    layers.are_wanted(
+        options.stream, folder, config, checkpoint.dtype, checkpoint.device
+    )
     row = row_of(config.num_labels, options.label, "its classifier", config)
     model, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification, folder, config, checkpoint.dtype, None

@@ -46,7 +46,9 @@ def reason_to_convert(folder: Path, files: list[Path]) -> str:
         return "it names its tensors in its own way"
     if text_config(folder, config):
         return "it also reads pictures or sounds, and its language model is taken out"
-    shapes = {name: shape for path in files for name, (_, shape) in tensor_kinds(path).items()}
+    shapes = {
+        name: shape for path in files for name, (_, shape) in tensor_kinds(path).items()
+    }
     if is_reward_head(shapes):
         return "its lm_head has a row for each reward, and no row for each token"
     kind = _kind_of(config)
@@ -59,7 +61,11 @@ def is_reward_head(shapes: dict[str, Sequence[int]]) -> bool:
     """Return whether an lm_head among tensors of these shapes has one or two rows, as a reward
     model's head.
     """
-    return any(shape[0] <= 2 for name, shape in shapes.items() if name.endswith("lm_head.weight"))
+    return any(
+        shape[0] <= 2
+        for name, shape in shapes.items()
+        if name.endswith("lm_head.weight")
+    )
 
 
 def text_config(folder: Path, config: dict) -> PreTrainedConfig | None:
@@ -68,7 +74,9 @@ def text_config(folder: Path, config: dict) -> PreTrainedConfig | None:
 
     config: the content of the folder's config.json.
     """
-    if not isinstance(config.get("text_config"), dict) or config.get("is_encoder_decoder"):
+    if not isinstance(config.get("text_config"), dict) or config.get(
+        "is_encoder_decoder"
+    ):
         return None
     whole = parsed_config(folder)
     text = whole.get_text_config()
@@ -85,11 +93,15 @@ def convert(folder: Path, files: list[Path], target: Path) -> None:
     """
     config = read_json(folder / "config.json")
     rows: dict[str, int] = {}  # of each head that is found
-    with refusing(f"{folder} cannot be written under transformers' own names", "download it again"):
+    with refusing(
+        f"{folder} cannot be written under transformers' own names", "download it again"
+    ):
         text = text_config(folder, config)
         names = {name for path in files for name in _names(path)}
         replaced = {name.replace(SAVED, ".") for name in names if SAVED in name}
-        parts = (_renamed(read_tensors(path), config, text, replaced, rows) for path in files)
+        parts = (
+            _renamed(read_tensors(path), config, text, replaced, rows) for path in files
+        )
         write(target, parts, [folder])
         if config.get("model_type") == "internlm2":
             _end_with_token(target, config["reward_token_id"])
@@ -116,13 +128,17 @@ def _renamed(
             if ordinary := _ordinary_name(part, kind):
                 found[ordinary] = its_rows
     if is_reward_head({name: tensor.shape for name, tensor in found.items()}):
-        found = {name.replace("lm_head.", "score."): tensor for name, tensor in found.items()}
+        found = {
+            name.replace("lm_head.", "score."): tensor for name, tensor in found.items()
+        }
         rows["lm_head"] = len(found["score.weight"])
     rows.update({name: len(tensor) for name, tensor in found.items() if name in HEADS})
     return found
 
 
-def _ordinary_fields(config: dict, text: PreTrainedConfig | None, rows: dict[str, int]) -> dict:
+def _ordinary_fields(
+    config: dict, text: PreTrainedConfig | None, rows: dict[str, int]
+) -> dict:
     """Return the fields of config.json for what was written.
 
     text: see text_config. rows: of each head that was found; of "lm_head" if it is a reward
@@ -147,7 +163,9 @@ def _ordinary_fields(config: dict, text: PreTrainedConfig | None, rows: dict[str
     return {name: value for name, value in config.items() if name != "auto_map"}
 
 
-def _text_fields(whole: dict, text: PreTrainedConfig, architecture: str) -> tuple[dict, str]:
+def _text_fields(
+    whole: dict, text: PreTrainedConfig, architecture: str
+) -> tuple[dict, str]:
     """Return the fields of the part that reads text, and the name of its class."""
     backbone = MODEL_MAPPING[type(text)].__name__.removesuffix("Model")
     task = architecture.partition("For")[2].replace("ConditionalGeneration", "CausalLM")
@@ -200,7 +218,9 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
         return tensors
 
 
-def write(target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path]) -> None:
+def write(
+    target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path]
+) -> None:
     """Write tensors into the folder `target`, one part in memory at once. The first of two with one
     name counts.
 
@@ -211,7 +231,9 @@ def write(target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path])
     for number, part in enumerate(parts):
         name = f"model-{number:05d}.safetensors"
         tensors = {
-            key: tensor.contiguous() for key, tensor in part.items() if key not in weight_map
+            key: tensor.contiguous()
+            for key, tensor in part.items()
+            if key not in weight_map
         }
         with replacing(
             target / name, size=sum(tensor.nbytes for tensor in tensors.values())
@@ -219,10 +241,16 @@ def write(target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path])
             save_file(tensors, file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(tensors, name)
     for path in (path for source in sources for path in source.glob("*")):
-        beside = path.suffix in (".json", ".jinja", ".model", ".txt") and ".index" not in path.name
+        beside = (
+            path.suffix in (".json", ".jinja", ".model", ".txt")
+            and ".index" not in path.name
+        )
         if beside and path.name not in ("config.json", "adapter_config.json"):
             shutil.copy(path, target / path.name)
-    write_json(target / "model.safetensors.index.json", {"metadata": {}, "weight_map": weight_map})
+    write_json(
+        target / "model.safetensors.index.json",
+        {"metadata": {}, "weight_map": weight_map},
+    )
 
 
 def write_json(path: Path, content: dict) -> None:
@@ -241,7 +269,9 @@ def rules(kind: str) -> list[tuple[str, str]]:
     kind: its model type and its architecture, with a blank between.
     """
     table = pd.read_csv(NAMES, keep_default_na=False)
-    table = table[[re.fullmatch(which, kind) is not None for which in table["applies_to"]]]
+    table = table[
+        [re.fullmatch(which, kind) is not None for which in table["applies_to"]]
+    ]
     return list(zip(table["pattern"], table["replacement"], strict=True))
 
 
@@ -275,7 +305,9 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
         return {name: tensor}
     kv_heads = config["num_key_value_heads"]
     head_dim = config["hidden_size"] // config["num_attention_heads"]
-    rows = tensor.unflatten(0, (kv_heads, -1, head_dim))  # (kv_heads, group + 2, head_dim, ...)
+    rows = tensor.unflatten(
+        0, (kv_heads, -1, head_dim)
+    )  # (kv_heads, group + 2, head_dim, ...)
     parts = {"q": rows[:, :-2], "k": rows[:, -2:-1], "v": rows[:, -1:]}
     return {
         f"{start}.self_attn.{part}_proj.{end}": its_rows.flatten(0, 2)
@@ -295,5 +327,7 @@ def _end_with_token(folder: Path, token_id: int) -> None:
     tokenizer.add_special_tokens(
         {"additional_special_tokens": [token]}, replace_extra_special_tokens=False
     )
-    tokenizer.chat_template += "{% if not add_generation_prompt %}{{ '" + token + "' }}{% endif %}"
+    tokenizer.chat_template += (
+        "{% if not add_generation_prompt %}{{ '" + token + "' }}{% endif %}"
+    )
     tokenizer.save_pretrained(folder)

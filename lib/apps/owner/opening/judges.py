@@ -13,7 +13,12 @@ from ....models.files import open_tensors
 from ....models.heads import LAYOUTS, OUTPUTS, Head, new_head
 from ....models.reward_models import Checkpoint
 
-EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
+EMBEDDINGS = (
+    "embed_tokens.weight",
+    "wte.weight",
+    "embed_in.weight",
+    "word_embeddings.weight",
+)
 # of logits, in config.json
 SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")
 
@@ -33,12 +38,14 @@ def token_head(checkpoint: Checkpoint, tokens: str) -> Head:
     ids = _ids_of(checkpoint, tokens)
     places = _output_matrix(checkpoint)
     tables = {
-        name: open_tensors(checkpoint.tensors[key]).get_slice(key) for name, key in places.items()
+        name: open_tensors(checkpoint.tensors[key]).get_slice(key)
+        for name, key in places.items()
     }
     rows = tables["lm_head.weight"].get_shape()[0]
     tokenizers.refuse_larger_tokenizer(checkpoint.folder, checkpoint.tokenizer, rows)
     tensors = {
-        name: torch.cat([table[i : i + 1] for i in ids]).float() for name, table in tables.items()
+        name: torch.cat([table[i : i + 1] for i in ids]).float()
+        for name, table in tables.items()
     }
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     head = new_head("next_token", checkpoint.config, shapes)
@@ -51,7 +58,12 @@ def _ids_of(checkpoint: Checkpoint, tokens: str) -> list[int]:
     names = tokens.split(",")
     ids = [_one_id(checkpoint.tokenizer, name) for name in names]
     begins_blank = {name[:1].isspace() for name in names}
-    if None in ids or len(set(ids)) != len(ids) or len(ids) > 2 or len(begins_blank) > 1:
+    if (
+        None in ids
+        or len(set(ids)) != len(ids)
+        or len(ids) > 2
+        or len(begins_blank) > 1
+    ):
         raise InputError(
             f"head '{tokens}' does not name one or two tokens of {checkpoint.folder}; write "
             "--head yes,no with words that are one token each, a blank before both or before none, "
@@ -76,7 +88,11 @@ def _output_matrix(checkpoint: Checkpoint) -> dict[str, str]:
     """
     config: PreTrainedConfig = checkpoint.config
     keys = checkpoint.tensors
-    places = {f"lm_head.{key.rpartition('.')[2]}": key for key in keys if key.startswith(OUTPUTS)}
+    places = {
+        f"lm_head.{key.rpartition('.')[2]}": key
+        for key in keys
+        if key.startswith(OUTPUTS)
+    }
     is_causal = re.search("CausalLM|GPT2LM", checkpoints.architecture_of(config))
     if not places and config.tie_word_embeddings and is_causal:
         tied = [key for key in keys if key.endswith(EMBEDDINGS)]

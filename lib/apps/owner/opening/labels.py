@@ -12,7 +12,9 @@ from ....models.heads import LAYOUTS, Head, new_head, own_name
 from ....models.reward_models import head_of, head_tensors
 
 
-def row_of(outputs: int, label: int | None, what: str, config: PreTrainedConfig) -> slice:
+def row_of(
+    outputs: int, label: int | None, what: str, config: PreTrainedConfig
+) -> slice:
     """Return which of a head's outputs is the reward. InputError if it does not exist or the
     user has to choose one.
 
@@ -73,5 +75,9 @@ def _of_last_layer(
     shapes = {name: tensors[key].shape for name, key in keys.items()}
     own = new_head(head_name, config, shapes).state_dict()
     last = list(own)[-1].rpartition(".")[0]
-    both = [name for name in (f"{last}.weight", f"{last}.bias") if name in own and name in keys]
+    both = [
+        name
+        for name in (f"{last}.weight", f"{last}.bias")
+        if name in own and name in keys
+    ]
     return [keys[name] for name in both if shapes[name][1:] == own[name].shape[1:]]

@@ -4,7 +4,13 @@ read layer by layer.
 
 from ....models import layers
 from ....models.heads import Head
-from ....models.reward_models import Checkpoint, Options, RewardModel, complete, load_backbone
+from ....models.reward_models import (
+    Checkpoint,
+    Options,
+    RewardModel,
+    complete,
+    load_backbone,
+)
 from ....scoring.by_layer import LayerByLayer
 
 
@@ -16,11 +22,20 @@ def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
     layout = layers.layout(folder, config, dtype, free)
     if not layout and layers.are_wanted(options.stream, folder, config, dtype, device):
         skeleton, in_files = layers.open_layers(
-            checkpoint.files, config, checkpoint.tensors, dtype, checkpoint.attention, device
+            checkpoint.files,
+            config,
+            checkpoint.tensors,
+            dtype,
+            checkpoint.attention,
+            device,
         )
-        return complete(checkpoint, skeleton, head, layers=in_files, reader=LayerByLayer)
+        return complete(
+            checkpoint, skeleton, head, layers=in_files, reader=LayerByLayer
+        )
     reader: type | None = None
     if options.packed:
         from ....scoring.packed import PackedScorer as reader  # takes half a second
     backbone = load_backbone(checkpoint, layout)
-    return complete(checkpoint, backbone, head, reader=reader, compiled=options.compiled)
+    return complete(
+        checkpoint, backbone, head, reader=reader, compiled=options.compiled
+    )

@@ -16,10 +16,18 @@ from ....scoring import implicit
 from ....tables import registry
 from . import encoders, judges, labels, memory, plain, served
 
-OF_IMPLICIT = {"beta", "end", "device", "dtype", "attention"}  # the options of implicit.load
+OF_IMPLICIT = {
+    "beta",
+    "end",
+    "device",
+    "dtype",
+    "attention",
+}  # the options of implicit.load
 
 
-def open_model(name: str | Path, reference: str | None = None, **options: Any) -> RewardModel:
+def open_model(
+    name: str | Path, reference: str | None = None, **options: Any
+) -> RewardModel:
     """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
     to score.
 
@@ -29,12 +37,16 @@ def open_model(name: str | Path, reference: str | None = None, **options: Any) -
     """
     given = options_for(reference, **options)
     if reference:
-        return implicit.load(str(name), reference, load_one=open_language_model, **given)
+        return implicit.load(
+            str(name), reference, load_one=open_language_model, **given
+        )
     chosen = Options(**given)
     if registry.is_served(str(name)):
         return served.load(str(name), chosen)
     if chosen.tokenizer is not None:
-        raise InputError("'tokenizer' is for a served model, http://host:port; leave tokenizer out")
+        raise InputError(
+            "'tokenizer' is for a served model, http://host:port; leave tokenizer out"
+        )
     model = _open_files(str(name), chosen)
     if chosen.label is None:
         return model
@@ -65,7 +77,9 @@ def _open_files(name: str, options: Options) -> RewardModel:
 def _open_judge(name: str, options: Options, files: Files, tokens: str) -> RewardModel:
     checkpoint = reward_models.open_checkpoint(name, options, files, "next_token")
     head = judges.token_head(checkpoint, tokens)
-    labels.row_of(1, options.label, f"--head {tokens}", checkpoint.config)  # refuses a label
+    labels.row_of(
+        1, options.label, f"--head {tokens}", checkpoint.config
+    )  # refuses a label
     model = memory.load(checkpoint, head, options)
     return replace(model, revision=f"{model.revision} head {tokens}")
 

@@ -34,24 +34,36 @@ def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
     if not has_config and (folder / "adapter_config.json").is_file():
         own_base = _base_of(folder, base)
         reason = f"it is an adapter of {own_base.folder}, revision {own_base.revision}"
-        target = _target(folder, own_base.revision, version("peft"), *io.versions().values())
-        return _written(target, partial(adapters.merge, folder, own_base.folder), folder, reason)
+        target = _target(
+            folder, own_base.revision, version("peft"), *io.versions().values()
+        )
+        return _written(
+            target, partial(adapters.merge, folder, own_base.folder), folder, reason
+        )
     if base:
-        raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
+        raise InputError(
+            f"{folder} is no adapter, which alone has a base; leave base out"
+        )
     try:
         files = weight_files(folder)
         reason = formats.reason_to_convert(folder, files) if has_config else ""
-    except InputError:  # whoever reads the checkpoint says so, after the configuration's faults
+    except (
+        InputError
+    ):  # whoever reads the checkpoint says so, after the configuration's faults
         return folder
     if not reason:
         return folder
-    return _written(_target(folder), partial(formats.convert, folder, files), folder, reason)
+    return _written(
+        _target(folder), partial(formats.convert, folder, files), folder, reason
+    )
 
 
 def _base_of(folder: Path, given: str | Path | None) -> Files:
     """Return the files of an adapter's base. InputError if it does not open."""
     adapter = adapters.adapter_of(folder)
-    name = str(given or adapter.get("base_model_name_or_path") or "no model that it names")
+    name = str(
+        given or adapter.get("base_model_name_or_path") or "no model that it names"
+    )
     has_revision = not given and not Path(name).is_dir()
     revision = adapter.get("revision") if has_revision else None
     try:
@@ -69,13 +81,19 @@ def _target(folder: Path, *made_by: str) -> Path:
     code = hash_of_code([Path(formats.__file__), Path(adapters.__file__)])
     names = formats.NAMES.read_text(encoding="utf-8")
     content, _ = hashed(folder, *PICKLED)
-    key = hashlib.sha256(" ".join([content, code, names, *made_by]).encode()).hexdigest()
+    key = hashlib.sha256(
+        " ".join([content, code, names, *made_by]).encode()
+    ).hexdigest()
     return ROOT / "data" / "cache" / "converted" / key[:16]
 
 
-def _written(target: Path, write: Callable[[Path], None], folder: Path, reason: str) -> Path:
+def _written(
+    target: Path, write: Callable[[Path], None], folder: Path, reason: str
+) -> Path:
     """Return the target, written first if it is not there."""
     if not (target / "config.json").is_file():
-        tqdm.write(f"{folder}: {reason}; it is written once as transformers does, in {target}")
+        tqdm.write(
+            f"{folder}: {reason}; it is written once as transformers does, in {target}"
+        )
         write(target)
     return target

@@ -33,7 +33,14 @@ OPTIONS = ("tokenizer", "template", "closing", "bos")
 TOKENIZER_FILES = tuple(pattern for pattern in READ if pattern != "*.safetensors")
 AT_ONCE = 100  # inputs in one request, the two probes among them
 TIMEOUT = 600  # seconds without an answer
-NOT_UNDERSTOOD = (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError)
+NOT_UNDERSTOOD = (
+    OSError,
+    HTTPException,
+    ValueError,
+    LookupError,
+    TypeError,
+    RecursionError,
+)
 PROBES = (
     ("What, in one word, is best?", "love"),
     ("Why?", "  7 > 3, isn't it?\n"),
@@ -45,14 +52,18 @@ SAME = 1e-3
 TRIED = 8  # inputs at first, of which the probes are the lowest and the highest rewarded one
 # how far a probe's reward may move, relative to the distance of the two: sums are rounded
 AS_BEFORE = 0.05
-ROUNDED = 2**-7  # and relative to the reward itself, which a server may give in bfloat16
+ROUNDED = (
+    2**-7
+)  # and relative to the reward itself, which a server may give in bfloat16
 
 
 class AskServer(WholeConversations):
     """A prompt whose conversations a server reads, whole."""
 
     replies_per_shard = 1000  # fewer than usual, because a server may end
-    usual_tokens = dict.fromkeys(("cpu", "mps", "cuda"), 2**22)  # it divides them into requests
+    usual_tokens = dict.fromkeys(
+        ("cpu", "mps", "cuda"), 2**22
+    )  # it divides them into requests
     computes_here = False
 
 
@@ -61,7 +72,9 @@ def load(url: str, options: Options) -> RewardModel:
     decided.
     """
     decided = [
-        name for name, value in vars(options).items() if value is not None and name not in OPTIONS
+        name
+        for name, value in vars(options).items()
+        if value is not None and name not in OPTIONS
     ]
     if decided:
         name = decided[0].replace("_", "-")
@@ -120,18 +133,25 @@ class Server:
 
     def __init__(self, url: str):
         self.url = url
-        served = self.ask("/v1/models", lambda answer: [dict(model) for model in answer["data"]])
+        served = self.ask(
+            "/v1/models", lambda answer: [dict(model) for model in answer["data"]]
+        )
         if len(served) != 1 or "id" not in served[0]:
             raise InputError(
                 f"{self.url} serves {len(served)} models; start it with one reward model alone"
             )
-        self.model, self.is_sglang = served[0]["id"], served[0].get("owned_by") == "sglang"
+        self.model, self.is_sglang = (
+            served[0]["id"],
+            served[0].get("owned_by") == "sglang",
+        )
         # the folder or hub id, under whatever name it is served
         self.loaded = str(served[0].get("root") or self.model)
         # two inputs that go with every request, and their first rewards, (2,)
         self.probes: list[list[int]] = []
         self.probe_rewards = np.empty(0)
-        self.tried: list[tuple[list[int], float]] = []  # the first inputs and their rewards
+        self.tried: list[
+            tuple[list[int], float]
+        ] = []  # the first inputs and their rewards
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -141,18 +161,24 @@ class Server:
             "folder or hub id"
         )
 
-    def __call__(self, input_ids: Tensor, attention_mask: Tensor, **_: Any) -> SimpleNamespace:
+    def __call__(
+        self, input_ids: Tensor, attention_mask: Tensor, **_: Any
+    ) -> SimpleNamespace:
         """Return the rewards of conversations as logits, (n, 1). The ids are (n, length); masked
         ones are not sent.
         """
         inputs = [
-            ids[seen.bool()].tolist() for ids, seen in zip(input_ids, attention_mask, strict=True)
+            ids[seen.bool()].tolist()
+            for ids, seen in zip(input_ids, attention_mask, strict=True)
         ]
         size = AT_ONCE - 2
         parts = [
-            self.with_probes(inputs[start : start + size]) for start in range(0, len(inputs), size)
+            self.with_probes(inputs[start : start + size])
+            for start in range(0, len(inputs), size)
         ]
-        return SimpleNamespace(logits=torch.from_numpy(np.concatenate(parts)).float()[:, None])
+        return SimpleNamespace(
+            logits=torch.from_numpy(np.concatenate(parts)).float()[:, None]
+        )
 
     def with_probes(self, inputs: list[list[int]]) -> np.ndarray:
         """Return the rewards of these inputs, (n,), asked together with two inputs whose rewards
@@ -167,13 +193,19 @@ class Server:
             self.tried += zip(inputs, numbers, strict=True)
             if len(self.tried) >= TRIED:
                 first = self.tried[:TRIED]
-                ends = [choose(first, key=lambda each: each[1]) for choose in (min, max)]
+                ends = [
+                    choose(first, key=lambda each: each[1]) for choose in (min, max)
+                ]
                 self.probes = [ids for ids, _ in ends]
                 self.probe_rewards = np.array([reward for _, reward in ends])
             return numbers
         first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
         now, before = np.array([first, last]), self.probe_rewards
-        most = AS_BEFORE * abs(before[1] - before[0]) + ROUNDED * np.abs(before).max() + SAME
+        most = (
+            AS_BEFORE * abs(before[1] - before[0])
+            + ROUNDED * np.abs(before).max()
+            + SAME
+        )
         if (np.abs(now - before) > most).any():
             raise InputError(
                 f"{self.url} gave a text the reward {before[0]:.4f}, and now gives {now[0]:.4f} (a "
@@ -207,7 +239,9 @@ class Server:
         """Return how many parameters are computed with here."""
         return 0
 
-    def ask(self, route: str, read: Callable[[Any], Any], body: dict | None = None) -> Any:
+    def ask(
+        self, route: str, read: Callable[[Any], Any], body: dict | None = None
+    ) -> Any:
         """Return what `read` makes of the server's answer. InputError if there is none, or one
         of another form.
         """
@@ -215,9 +249,7 @@ class Server:
         request = urllib.request.Request(
             self.url + route, data, {"Content-Type": "application/json"}
         )
-        wrong = (
-            f"{self.url}{route} gives no answer that vLLM or SGLang would give to a reward model"
-        )
+        wrong = f"{self.url}{route} gives no answer that vLLM or SGLang would give to a reward model"
         remedy = (
             "see to the server, and run the same command again: of a vocabulary, finished "
             "thousands are kept"
@@ -242,15 +274,17 @@ class Server:
             if self.is_sglang:
                 return [plain_numbers(each["embedding"]) for each in answer]
             places = [each["index"] for each in answer["data"]]
-            if any(type(place) is not int for place in places) or sorted(places) != list(
-                range(len(places))
-            ):
+            if any(type(place) is not int for place in places) or sorted(
+                places
+            ) != list(range(len(places))):
                 raise ValueError("its indices are not 0 to n - 1, each once")
             in_order = sorted(answer["data"], key=lambda each: each["index"])
             return [plain_numbers(each["probs"]) for each in in_order]
 
         of_vllm = {"model": self.model, "input": inputs, "use_activation": activation}
-        numbers = self.ask("/classify", read, {"input_ids": inputs} if self.is_sglang else of_vllm)
+        numbers = self.ask(
+            "/classify", read, {"input_ids": inputs} if self.is_sglang else of_vllm
+        )
         counts = {np.size(each) for each in numbers}
         if len(numbers) != len(inputs) or counts != {1}:
             raise InputError(
@@ -260,7 +294,10 @@ class Server:
         return np.array(numbers, dtype=float).reshape(len(inputs))
 
     def refuse_other_tokens(
-        self, tokenizer: PreTrainedTokenizerBase, opened: OpenedTurn | None, compare_template: bool
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        opened: OpenedTurn | None,
+        compare_template: bool,
     ) -> None:
         """Raise InputError if the server cuts a probe into other tokens, or renders it by
         another chat template.
@@ -276,7 +313,10 @@ class Server:
                     f"{tokenizer.name_or_path}; name the folder with the tokenizer of the model "
                     "that it serves: --tokenizer <folder>"
                 )
-            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": reply}]
+            turns = [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": reply},
+            ]
             how = {
                 "add_generation_prompt": False,
                 "chat_template_kwargs": {"date_string": conversations.DATE},
