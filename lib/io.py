@@ -399,6 +399,7 @@ def visible(text: str, kept: str = LINES) -> str:
     shown = (
         c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text
     )
-    return "".join(
+    characters = (
         c if seen else f"⟨U+{ord(c):04X}⟩" for c, seen in zip(text, shown, strict=True)
     )
+    return "".join(characters)

@@ -107,7 +107,10 @@ _LLAMA3_TURNS = (
     "add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif "
     "%}"
 )
-_FIXED_DAY = "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
+_FIXED_DAY = (
+    "{%- if date_string is not defined %}"
+    "{%- set date_string = '26 Jul 2024' %}{%- endif %}"
+)
 _TODAY = (
     "{%- if date_string is not defined %}{%- if strftime_now is defined %}"
     "{%- set date_string = strftime_now('%d %b %Y') %}{%- else %}"

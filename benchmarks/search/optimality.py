@@ -122,11 +122,8 @@ def tables(compared: pd.DataFrame) -> str:
         + ")"
         for row in summary.itertuples()
     ]
-    shares = (
-        pd.Series(cells, summary.index)
-        .unstack([1, 2])
-        .loc[list(compared["method"].unique())]
-    )  # noqa: PD010
+    shares = pd.Series(cells, summary.index).unstack([1, 2])  # noqa: PD010
+    shares = shares.loc[list(compared["method"].unique())]
     shares.columns = [f"{tokens} tokens, {mode}, %" for tokens, mode in shares.columns]
     won = wins(compared)
     won = won.assign(

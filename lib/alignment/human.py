@@ -88,9 +88,8 @@ def discrepancies(
     expected. `surprise_position` is 1 for the largest.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
-    items = pd.DataFrame(
-        {"people_rank": theirs, "models_rank": mine, "difference": mine - theirs}
-    )
+    items = pd.DataFrame({"people_rank": theirs, "models_rank": mine})
+    items["difference"] = mine - theirs
     items["position"] = (
         items["difference"].rank(ascending=False, method="min").astype(int)
     )

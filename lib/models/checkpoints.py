@@ -212,7 +212,10 @@ def _problem_of(config: PreTrainedConfig) -> str:
     }.items():
         size = getattr(config, name, 1)
         if not isinstance(size, int) or not 1 <= size <= most:
-            return f"has a config.json where {name} is {size!r}, which no model has; download it again"
+            return (
+                f"has a config.json where {name} is {size!r}, which no model has; "
+                "download it again"
+            )
     return ""
 
 

@@ -299,11 +299,8 @@ class Files:
             with contextlib.suppress(OSError):  # it is gone
                 now = state_of(path)
                 # The last time alone also changes with permissions and links.
-                if (
-                    now == state
-                    or now[:-1] == state[:-1]
-                    and _hash_content(path) == digest
-                ):
+                like_before = now[:-1] == state[:-1]
+                if now == state or like_before and _hash_content(path) == digest:
                     continue
             raise InputError(
                 f"{path} was changed while the model was in use, so that rewards would come from "

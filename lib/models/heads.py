@@ -172,9 +172,9 @@ class UncertaintyHead(Head):
         )
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
-        means = self.score(hidden).unflatten(-1, (self.ATTRIBUTES, 2))[
-            ..., 0
-        ]  # (n, attributes)
+        # a mean and a log standard deviation of each attribute
+        pairs = self.score(hidden).unflatten(-1, (self.ATTRIBUTES, 2))
+        means = pairs[..., 0]  # (n, attributes)
         return (means * self.weights["fc"](hidden)).sum(-1)
 
 
@@ -252,9 +252,8 @@ class Gate(nn.Module):
         x = gate_hidden[None]  # BatchNorm wants a batch, (1, d)
         for layer in self.layers[:-1]:
             x = layer(x).relu() if self.relu_between else layer(x)
-        return (
-            self.layers[-1](x)[0].div(self.temperature).softmax(-1) * self.logit_scale
-        )
+        logits = self.layers[-1](x)[0]
+        return logits.div(self.temperature).softmax(-1) * self.logit_scale
 
 
 # --- which head a checkpoint holds ----------------------------------------------------------------

@@ -157,7 +157,10 @@ class Layers:
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
         """Return a tensor, or these rows of it, in the dtype of the computation."""
         path, key = self.places[name]
-        remedy = "see that it is there and whole, and run the same command again: it goes on from there"
+        remedy = (
+            "see that it is there and whole, and run the same command again: it goes on "
+            "from there"
+        )
         gone = refusing(
             f"{path} cannot be read any more", remedy, (OSError, SafetensorError)
         )

@@ -163,9 +163,8 @@ def states_after(
     d), and gradients reach these. The backbone has all layers or some, and `shared` holds the keys
     and values of these layers.
     """
-    positions = torch.arange(
-        length, length + suffixes.shape[1], device=suffixes.device
-    )[None]
+    end = length + suffixes.shape[1]
+    positions = torch.arange(length, end, device=suffixes.device)[None]
     with attending(backbone, "shared_prefix"):
         out = backbone(
             **{input_name(suffixes): suffixes},

@@ -121,7 +121,10 @@ class Change(NamedTuple):
         """Return the change in one line."""
         example = f"{self.text!a} is {len(self.ids)} ids by the file and {len(self.others)} by "
         if len(self.ids) == len(self.others):
-            example = f"{self.text!a} has the ids {self.ids[:4]} by the file and {self.others[:4]} by "
+            example = (
+                f"{self.text!a} has the ids {self.ids[:4]} by the file and "
+                f"{self.others[:4]} by "
+            )
         if getattr(self.other, FIXED_PATTERN, False):
             return (
                 "tokenizer.json cuts words by a pattern that Mistral corrected later "

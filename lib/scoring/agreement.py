@@ -196,7 +196,10 @@ def why_too_long(model: RewardModel, length: int) -> str:
     """Return why inputs of this length cannot share a prefix. See can_share_prefix."""
     if not fits_window(model, length):
         window = model.backbone.config.sliding_window
-        return f"its sliding window of {window:,} tokens is shorter than a conversation of {length:,}"
+        return (
+            f"its sliding window of {window:,} tokens is shorter than a conversation of "
+            f"{length:,}"
+        )
     limit = checkpoints.length_limit(model.backbone.config)
     return (
         f"beyond {limit:,} tokens its positions depend on the length, and a conversation has "

@@ -132,11 +132,8 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
         unseen = category[0] in "CZ" or character in INVISIBLE
         # looks like another, as the Kelvin sign does
         twin = unicodedata.normalize("NFC", character) != character
-        kind = (
-            "code"
-            if unseen or twin or character in TAKEN or escaped(character)
-            else "itself"
-        )
+        hidden = unseen or twin or character in TAKEN or escaped(character)
+        kind = "code" if hidden else "itself"
         # it has no letter of this token to sit on
         if marks and (before != "itself" or marks > MOST_MARKS):
             kind = "code"
@@ -175,7 +172,7 @@ def _inert(text: str) -> str:
     elements.
     """
     entities = (
-        c if c.isalnum() or c == " " or not c.isascii() else f"&#{ord(c)};"
+        f"&#{ord(c)};" if c.isascii() and not c.isalnum() and c != " " else c
         for c in text
     )
     return "".join(

@@ -100,9 +100,8 @@ def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     variance = second - first**2
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
     spread = np.where(variance > 1e-12, variance, np.nan) ** 1.5
-    return np.stack(
-        [first, variance, (third - 3 * first * second + 2 * first**3) / spread], axis=2
-    )
+    skewness = (third - 3 * first * second + 2 * first**3) / spread
+    return np.stack([first, variance, skewness], axis=2)
 
 
 def skews(

@@ -108,9 +108,8 @@ def crossed(
     # the difference of two-way clustering can fall below either part
     of_words = (moved.mean(axis=1) ** 2).sum()
     of_models = values.var(ddof=1) / models
-    error = np.sqrt(
-        max(_clustered_variance(values.to_numpy() + n * moved), of_words, of_models)
-    )
+    of_both = _clustered_variance(values.to_numpy() + n * moved)
+    error = np.sqrt(max(of_both, of_words, of_models))
     df = models - 1
     half = stats.t.ppf(0.975, df) * error
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan

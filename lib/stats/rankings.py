@@ -107,7 +107,6 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     ranks = {name: stats.rankdata(rewards[name], method="dense") for name in rewards}
     matrix = pd.DataFrame(np.eye(len(ranks)), rewards.columns, rewards.columns)
     for a, b in itertools.combinations(ranks, 2):
-        matrix.loc[a, b] = matrix.loc[b, a] = stats.kendalltau(
-            ranks[a], ranks[b]
-        ).statistic
+        tau = stats.kendalltau(ranks[a], ranks[b]).statistic
+        matrix.loc[a, b] = matrix.loc[b, a] = tau
     return matrix

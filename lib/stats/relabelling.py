@@ -264,8 +264,10 @@ def observations(
     design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
     whole = np.column_stack([np.ones(len(outcome)), design])
     if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
-        alike = f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
-        raise InputError(f"{alike}; leave a predictor out")
+        raise InputError(
+            f"{len(names)} models are too few, or too alike, to tell apart "
+            f"{', '.join(predictors)}; leave a predictor out"
+        )
     return outcome, design
 
 

@@ -710,10 +710,8 @@ def test_options_that_do_not_fit_a_checkpoint_are_refused(checkpoint):
         ("dtype", {"dtype": "int8"}),
         ("device", {"device": "warp-drive"}),
     ):
-        refusal_of(
-            lambda: load(checkpoint("linear_llama"), **{"device": "cpu"} | options),
-            word,
-        )  # noqa: B023
+        chosen = {"device": "cpu"} | options
+        refusal_of(functools.partial(load, checkpoint("linear_llama"), **chosen), word)
 
 
 @pytest.mark.parametrize("kind", REMOTE)

@@ -234,7 +234,8 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     order of names.
     """
     notebooks = mirror.project / "notebooks"
-    words = 'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
+    words = 'collections = "embedded published-words published-vocabulary"\n'
+    words += 'collection = "embedded"\n'
     # names no collections, so it is about whole vocabularies
     write_notebook(notebooks / "02_ends.ipynb", "1 / 0")
     write_notebook(

@@ -324,9 +324,8 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
     on has changed.
     """
     made = [job.executed, job.page, *(ROOT / name for name in earlier.wrote)]
-    return all(path.is_file() for path in made) and earlier.key == key_of(
-        job, earlier.wrote
-    )
+    is_there = all(path.is_file() for path in made)
+    return is_there and earlier.key == key_of(job, earlier.wrote)
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:

@@ -119,9 +119,9 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
                 trainer.model.state_dict(),
                 log,
                 torch.rand(3),
-                np.random.rand(),
+                np.random.rand(),  # noqa: NPY002
                 random.random(),
-            )  # noqa: NPY002
+            )
         )
         assert trainer.model.training and trainer.model.dtype == torch.float32
     (before, log, *drawn), (after, with_cards, *drawn_after) = results

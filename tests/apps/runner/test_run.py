@@ -664,7 +664,8 @@ def test_causes_are_one_line():
 
 def test_a_command_loads_only_what_it_needs(checkpoint):
     code = f"import sys, lib.run\nlib.run.main(['check', {str(checkpoint('linear_llama'))!r}])\n"
-    code += "from lib.apps.runner import runs\nimport lib.models.language_models\nprint(*sys.modules)"
+    code += "from lib.apps.runner import runs\nimport lib.models.language_models\n"
+    code += "print(*sys.modules)"
     told = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -285,7 +285,10 @@ def strip(rows: pd.DataFrame) -> Markup:
             parts.append(f'<path d="M{x - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
         elif row.group in (OWN_NAME, LIKE_RANDOM):
             colour = "black" if row.group == OWN_NAME else "#9a9a9a"
-            line = f'<line x1="{low}" x2="{high}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
+            line = (
+                f'<line x1="{low}" x2="{high}" y1="10" y2="10" '
+                f'stroke="{colour}" stroke-width="2"/>'
+            )
             own += [line] * (low == low) + [
                 f'<path d="M{x} 5l5 5-5 5-5-5z" fill="{colour}"/>'
             ]

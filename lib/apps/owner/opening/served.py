@@ -249,7 +249,10 @@ class Server:
         request = urllib.request.Request(
             self.url + route, data, {"Content-Type": "application/json"}
         )
-        wrong = f"{self.url}{route} gives no answer that vLLM or SGLang would give to a reward model"
+        wrong = (
+            f"{self.url}{route} gives no answer that vLLM or SGLang would give to a "
+            "reward model"
+        )
         remedy = (
             "see to the server, and run the same command again: of a vocabulary, finished "
             "thousands are kept"
