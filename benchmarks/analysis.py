@@ -73,9 +73,8 @@ def _reading(vocabularies: tuple[int, ...], report) -> None:
             write_vocabulary(Path(folder) / f"{i}.csv", n)
             for i, n in enumerate(vocabularies)
         ]
-        Path("/proc/self/clear_refs").write_text(
-            "5"
-        )  # forget the peak of writing (Linux)
+        # forget the peak of writing (Linux)
+        Path("/proc/self/clear_refs").write_text("5")
         took, tables = seconds(
             lambda: [score_files.read_vocabulary(path) for path in paths]
         )

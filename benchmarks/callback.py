@@ -28,10 +28,8 @@ from lib.tables import collection
 
 STEPS, CONVERSATIONS, TOKENS, INTERVALS = 3, 32, 300, (100, 500, 1000)
 TOKENIZER = ROOT / "data" / "models" / "A-Lla-64"
-SHAPES = {
-    "3 million parameters": (128, 4),
-    "6 million parameters": (192, 6),
-}  # hidden size, layers
+# hidden size, layers
+SHAPES = {"3 million parameters": (128, 4), "6 million parameters": (192, 6)}
 
 
 class PairTrainer(Trainer):
@@ -106,9 +104,8 @@ def main() -> None:
     ]
     for name, shape in SHAPES.items():
         with tempfile.TemporaryDirectory() as folder:
-            collection.ROOT = Path(
-                folder
-            )  # where the cards' tables and the comparison go
+            # where the cards' tables and the comparison go
+            collection.ROOT = Path(folder)
             without, (total, card) = (
                 training(*shape, folder, False)[0],
                 training(*shape, folder, True),

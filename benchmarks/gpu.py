@@ -422,9 +422,8 @@ def run(sections: Sequence[str], asked: argparse.Namespace) -> pd.DataFrame:
             for what, value in SECTIONS[section](asked):
                 rows.append({"section": section, "measured": what, "value": value})
                 print(f"{section}: {what}: {value}", flush=True)
-        except (
-            Exception
-        ) as error:  # whatever it is: the time of a card is short, and others wait
+        except Exception as error:
+            # whatever it is: the time of a card is short, and others wait
             line = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
             rows.append({"section": section, "measured": "failed", "value": line})
             print(f"{section}: failed: {line}", flush=True)

@@ -327,9 +327,8 @@ def ablations(states: Tensor, probes: Tensor, replies: pd.DataFrame) -> pd.DataF
             rng = np.random.default_rng(number)
             drawn = kept.index.to_numpy()[resample(kept.reset_index(drop=True), rng)]
             pairs = None
-            if (
-                "rejected" in how
-            ):  # each named group against 50 words that people rated as neutral
+            # each named group against 50 words that people rated as neutral
+            if "rejected" in how:
                 others = torch.from_numpy(rng.choice(neutral, 50 * len(named)))
                 share = torch.full((len(others),), 1 - how["rejected"])
                 pairs = probes[named].repeat(50, 1), states[others], share

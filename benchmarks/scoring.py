@@ -54,7 +54,8 @@ SPECIAL = [
     "<|pad|>",
 ]
 REPEATS = 3  # each way in turn; the median counts
-TEMPLATES = {  # closing ids after the reply: one for Llama, two for Gemma, as in the real families
+# closing ids after the reply: one for Llama, two for Gemma, as in the real families
+TEMPLATES = {
     "llama": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role "
     "}}<|end_header_id|>\n\n"
     "{{ m.content | trim }}<|eot_id|>{% endfor %}",

@@ -38,10 +38,8 @@ from lib.scoring import by_layer, engine
 TOKENS = 500  # a random sample of the vocabulary
 FEW = 100  # tokens where only a ratio of times is asked for
 GB = 1e9
-CARDS = {
-    "24 GB card": 0.5 * 165e12,
-    "H200": 0.5 * 989e12,
-}  # operations/s, see what_you_need
+# operations/s, see what_you_need
+CARDS = {"24 GB card": 0.5 * 165e12, "H200": 0.5 * 989e12}
 ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
 ON_CPU = ("Llama-3.2-1B", "Gemma-2-2B", "Llama-3.2-3B")
 ON_GPU = ("Gemma-2-2B", "Llama-3.1-8B", "Gemma-2-27B")
@@ -136,9 +134,8 @@ def score_one_way(
         torch.cuda.set_per_process_memory_fraction(
             gigabytes * GB / torch.cuda.mem_get_info()[1]
         )
-    Path("/proc/self/clear_refs").write_text(
-        "5"
-    )  # forget the peak of importing (Linux)
+    # forget the peak of importing (Linux)
+    Path("/proc/self/clear_refs").write_text("5")
     before, started, computed = (
         peak_kilobytes(),
         time.perf_counter(),

@@ -57,9 +57,8 @@ def open_tokenizer(
             f"{place}: the tokenizer has no chat template; save the base's beside it, "
             "chat_template.jinja"
         )
-    conversations.leave_out_opened_turn(
-        tokenizer
-    )  # what follows the reply is no part of it
+    # what follows the reply is no part of it
+    conversations.leave_out_opened_turn(tokenizer)
     return tokenizer, hashlib.sha256(
         (place / "tokenizer.json").read_bytes()
     ).hexdigest()

@@ -127,9 +127,8 @@ class Program:
         default=lambda tokenizer, turns: turns
     )
     batch: int = 1
-    width: Callable[[int], int] | None = (
-        None  # length -> length with padding, one text at a time
-    )
+    # length -> length with padding, one text at a time
+    width: Callable[[int], int] | None = None
     side: str = "right"
     masked: bool = True
     at: Callable[[np.ndarray], int] | None = None
@@ -203,9 +202,8 @@ class Program:
             if self.encoder:
                 return model(**batch).logits.float().numpy()
             hidden = model.base_model(**batch, use_cache=False).last_hidden_state
-            rewards = (
-                model.score(self.state(hidden)).float().numpy()
-            )  # (rows, length, labels)
+            # (rows, length, labels)
+            rewards = model.score(self.state(hidden)).float().numpy()
         lengths = [len(row) for row in ids]
         if self.at:
             return np.stack(

@@ -43,9 +43,8 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).resolve().parent
-_IS_INSTALLED = (
-    _HERE / "data"
-).is_dir()  # a wheel holds the tables of data/ inside the package
+# a wheel holds the tables of data/ inside the package
+_IS_INSTALLED = (_HERE / "data").is_dir()
 # the tables that the library reads
 DATA = _HERE / "data" if _IS_INSTALLED else _HERE.parent / "data"
 # Where scores, figures and caches go: the project, or the folder in which an installed library is

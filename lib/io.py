@@ -187,9 +187,8 @@ class Hashes:
     read again.
     """
 
-    JUST_NOW = (
-        2e9  # nanoseconds within which a file may change again without a later time
-    )
+    # nanoseconds within which a file may change again without a later time
+    JUST_NOW = 2e9
 
     def __init__(self, place: Callable[[], Path]):
         self.place, self.new = place, False
@@ -366,9 +365,8 @@ class Visible:
     def write(self, text: str) -> int:
         parts = text.split(UP) if self.bars else [text]
         shown = UP.join(visible(part, LINES + "\r" * self.bars) for part in parts)
-        encoding = (
-            getattr(self.stream, "encoding", None) or "utf-8"
-        )  # ascii or cp1252 in a pipe
+        # ascii or cp1252 in a pipe
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
         with self._read():
             self.stream.write(
                 shown.encode(encoding, "backslashreplace").decode(encoding)

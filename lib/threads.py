@@ -4,10 +4,8 @@ import contextlib
 import ctypes
 import os
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = (
-    -1,
-    -3,
-)  # of glibc's mallopt, with the names of its variables
+# of glibc's mallopt, with the names of its variables
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": (M_TRIM_THRESHOLD, 1 << 29),
     "MALLOC_MMAP_THRESHOLD_": (M_MMAP_THRESHOLD, 1 << 27),
@@ -22,12 +20,10 @@ def share_cores() -> None:
     large tensor; this needs glibc. What the reader's own environment sets stays as it is.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads
-    with contextlib.suppress(
-        OSError, AttributeError, TypeError
-    ):  # another C library, or Windows
+    # another C library, or Windows
+    with contextlib.suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
         for variable, (option, size) in MEMORY.items():
-            if (
-                variable not in os.environ
-            ):  # glibc reads the variable when a process starts
+            # glibc reads the variable when a process starts
+            if variable not in os.environ:
                 mallopt(option, size)

@@ -13,9 +13,8 @@ from lib.show.display import is_offensive
 
 ITEMS = claims.paper_table("items").set_index("item")
 LOOKED_FOR = 3  # printed texts of a table
-SHOWN_ALWAYS = (
-    "R-Gem-2B"  # where a table has a column for each model and a notebook shows one
-)
+# where a table has a column for each model and a notebook shows one
+SHOWN_ALWAYS = "R-Gem-2B"
 # Of a printed table: the column that a reader has to see, and the column of the table's own number.
 PRINTED = {
     "table_1": ("model_name", None),

@@ -217,9 +217,8 @@ def test_the_page_on_data_names_every_tracked_entry_of_data():
 
 
 def test_readme_has_at_most_700_words_beside_the_eight_statements():
-    text = re.sub(
-        r"\]\([^)]*\)", "]", (ROOT / "README.md").read_text()
-    )  # without addresses
+    # without addresses
+    text = re.sub(r"\]\([^)]*\)", "]", (ROOT / "README.md").read_text())
     # and without the rows that have a word
     text = re.sub(r"^\| .* \| \*\*.*\n", "", text, flags=re.MULTILINE)
     assert len([word for word in text.split() if re.search(r"\w", word)]) <= 700

@@ -30,9 +30,8 @@ def chained() -> None:
 
 
 MEMORY = {
-    "torch": raised_by(
-        lambda: torch.empty(10**15)
-    ),  # 4 bytes each: more than any machine has
+    # 4 bytes each: more than any machine has
+    "torch": raised_by(lambda: torch.empty(10**15)),
     "behind another": raised_by(chained),
     "gpu": torch.OutOfMemoryError(""),
     "fork": OSError(errno.ENOMEM, "Cannot allocate memory"),

@@ -607,9 +607,8 @@ KINDS = {
         _DEBERTA | _class("DebertaV2ForSequenceClassification"),
     ),
 }
-PENALTY_ROW = (
-    4  # verbosity: in the real reward_transform_matrix each objective pays for it
-)
+# verbosity: in the real reward_transform_matrix each objective pays for it
+PENALTY_ROW = 4
 
 # --- weights --------------------------------------------------------------------------------------
 
@@ -816,9 +815,8 @@ def make_checkpoint(
         vocabulary=vocabulary,
     )
     tokenizer.save_pretrained(folder)
-    spare = (
-        11 if family == "qwen" else 0
-    )  # the real Qwen3 has more embedding rows than ids
+    # the real Qwen3 has more embedding rows than ids
+    spare = 11 if family == "qwen" else 0
     pad_id = (
         tokenizer.convert_tokens_to_ids(_TEXT_END[family])
         if pad == "mismatch"

@@ -47,7 +47,8 @@ from lib.tables.prompts import read_prompts
 BUDGETS = (*range(128, 1024, 128), *range(1024, 2048, 256), *range(2048, 4097, 512))
 CACHE = ROOT / "data" / "cache" / "optimality"
 SEEDS = 3  # random starts per method and instance
-INSTANCES = (  # model, prompt: five whose architectures, heads and planted values differ
+# model, prompt: five whose architectures, heads and planted values differ
+INSTANCES = (
     ("A-Gem-96", "greatest"),
     ("B-Lla-96", "worst"),
     ("C-Lla-64", "best"),

@@ -173,13 +173,11 @@ def _nearest(objective: Metered, mixture: Tensor) -> Iterator[Reply]:
     """Yield the reply of the largest weights, then those with one place's second largest, the
     closest call first.
     """
-    weights, columns = mixture.topk(
-        min(HEAVIEST, mixture.shape[1]), dim=1
-    )  # (n, HEAVIEST)
+    # (n, HEAVIEST)
+    weights, columns = mixture.topk(min(HEAVIEST, mixture.shape[1]), dim=1)
     ranks = _ranks(objective, objective.allowed[columns.numpy()])
-    tokens = objective.allowed[
-        columns.gather(1, torch.tensor(ranks)).numpy()
-    ].tolist()  # (n, 2)
+    # (n, 2)
+    tokens = objective.allowed[columns.gather(1, torch.tensor(ranks)).numpy()].tolist()
     first, kept = [token for token, _ in tokens], weights.gather(1, torch.tensor(ranks))
     yield tuple(first)
     for place in (kept[:, 0] - kept[:, 1]).argsort().tolist():

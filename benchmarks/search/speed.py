@@ -161,9 +161,8 @@ def _memory_of_one(width: int, report) -> None:
         torch.float32,
         SMALL | {"hidden_size": 128},
     )
-    _objective(model, "Why?").gains(
-        (100, 101)
-    )  # a first gradient loads what every later one uses
+    # a first gradient loads what every later one uses
+    _objective(model, "Why?").gains((100, 101))
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
     before = peak_kilobytes()
     one_search(model, width)

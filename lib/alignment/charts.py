@@ -235,9 +235,8 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
     figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(matrices), columns)
     for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
-        heat_map(
-            axes, matrix, limits=(0.0, 1.4), are_models=False
-        )  # 1.4: a 1 is not black
+        # 1.4: a 1 is not black
+        heat_map(axes, matrix, limits=(0.0, 1.4), are_models=False)
         axes.set_title(model_label(name), fontsize=12)
     return figure
 

@@ -45,22 +45,19 @@ def agreement(values: pd.DataFrame) -> Agreement:
     each item moves it; there
     are at least three items.
     """
-    ranked = values.rank().to_numpy(
-        dtype=np.float32
-    )  # ranks are exact, and half the size
+    # ranks are exact, and half the size
+    ranked = values.rank().to_numpy(dtype=np.float32)
     n = len(ranked)
-    products = _products(ranked) / (
-        n - 1
-    )  # (items, columns, columns), a mean over pairs
+    # (items, columns, columns), a mean over pairs
+    products = _products(ranked) / (n - 1)
     # (columns, columns); on the diagonal the share of pairs that are not tied
     mean = products.mean(axis=0)
     untied = np.diag(mean)
     spread = np.sqrt(np.outer(untied, untied))
     with np.errstate(invalid="ignore", divide="ignore"):
         taus = mean / spread
-        ties = (
-            np.diagonal(products, axis1=1, axis2=2) / untied - 1
-        )  # (items, columns), relative
+        # (items, columns), relative
+        ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1
         moved = (products - mean) / spread - taus * (
             ties[:, :, None] + ties[:, None, :]
         ) / 2
@@ -180,9 +177,8 @@ def beyond_models(
         places = agreed.taus.columns.get_indexer(
             [column(prompt, name) for prompt in prompts]
         )
-        first, second = np.transpose(
-            list(itertools.combinations(places, 2))
-        )  # pairs of prompts
+        # pairs of prompts
+        first, second = np.transpose(list(itertools.combinations(places, 2)))
         itself[name] = taus[first, second].mean()
         itself_moved[name] = agreed.influences[:, first, second].mean(axis=1)
     others = [

@@ -104,9 +104,8 @@ def _strata_table(
         f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds
     ]
     for name, half in (("upper", upper), ("lower", lower)):
-        table[f"{name}_pairs"] = (half.pairs / 2).astype(
-            int
-        )  # both orders of a pair were counted
+        # both orders of a pair were counted
+        table[f"{name}_pairs"] = (half.pairs / 2).astype(int)
         table[f"{name}_share"] = half.shares.mean(axis=1)
     return table.assign(weight=weight)[weight > 0].reset_index(drop=True)
 
@@ -172,9 +171,8 @@ class _Half:
             agrees = np.sign(ranks[:, [i]] - ranks) * theirs  # (models, items)
             signs.append(_sums(stratum, agrees, strata + 1)[:, :strata].T)
         count = np.array(count, dtype=float)
-        agreed = (
-            count[:, :, None] + np.array(signs)
-        ) / 2  # of signs, the number of agreeing pairs
+        # of signs, the number of agreeing pairs
+        agreed = (count[:, :, None] + np.array(signs)) / 2
         pairs = count.sum(axis=0)
         with np.errstate(invalid="ignore"):
             shares = agreed.sum(axis=0) / pairs[:, None]

@@ -34,9 +34,8 @@ COLUMNS = [
     "note",
 ]
 STATED = {"prompt": "", "model": "", "remark": "", "evidence": ""}
-STATED |= dict.fromkeys(
-    NUMBERS
-)  # what an estimate may have beside its claim and quantity
+# what an estimate may have beside its claim and quantity
+STATED |= dict.fromkeys(NUMBERS)
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
@@ -45,9 +44,8 @@ OTHER_TEXTS = {
     WORDS.population: "other texts: 2,260 released words",
     ITEMS.population: "other texts: 7,530 items",
 }
-UNCORRECTED = (
-    "p, not corrected"  # a column of the scorecard of one notebook on other models
-)
+# a column of the scorecard of one notebook on other models
+UNCORRECTED = "p, not corrected"
 
 
 def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> dict:

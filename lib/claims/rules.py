@@ -53,7 +53,8 @@ class Declared:
     rule: str  # a name of RULES
     within: float  # half a unit of the last printed digit
     limit: float
-    needs: str  # what of the paper's own a test needs: vocabulary, items or models; empty: nothing
+    # what of the paper's own a test needs: vocabulary, items or models; empty: nothing
+    needs: str
     said: str  # the quantity in words
     where: str  # the place in the paper
 

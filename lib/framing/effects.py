@@ -265,9 +265,8 @@ def measured(
         values[columns], influence[some] = statistic(x[places], y[some])
     values = pd.Series(values, wide.columns)
     influence = pd.DataFrame(influence, wide.index, wide.columns)
-    of_words = influence.groupby("word", sort=False).sum(
-        min_count=1
-    )  # spellings of a word add up
+    # spellings of a word add up
+    of_words = influence.groupby("word", sort=False).sum(min_count=1)
     return {
         prompt: Measured(
             values.xs(prompt, level="prompt"),

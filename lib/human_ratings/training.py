@@ -31,21 +31,16 @@ from ..scoring.engine import score_replies
 from ..tables.prompts import read_prompts
 from . import base, features, words
 
-PROMPTS = (
-    DATA / "human_ratings" / "prompts.csv"
-)  # of the training: prompt, text, polarity
+# of the training: prompt, text, polarity
+PROMPTS = DATA / "human_ratings" / "prompts.csv"
 # Nickname -> units between the two linear layers of the head; 0 is one linear layer, which can
 # hardly turn a sign.
 UNITS = {"V-Smol-135M": 32, "V-Smol-135M-linear": 0}
 NICKNAME = "V-Smol-135M"
-SHOWN, ASKED = (
-    450,
-    300,
-)  # replies to each prompt: in training, and of held-out words for the report
-STEPS, RIVALS = (
-    120,
-    8,
-)  # of training, and how many others each reply is compared with in a step
+# replies to each prompt: in training, and of held-out words for the report
+SHOWN, ASKED = 450, 300
+# of training, and how many others each reply is compared with in a step
+STEPS, RIVALS = 120, 8
 # Weight decay by units. Cross-validation inside the training words
 # (data/human_ratings/cross_validation.csv) is flat: from .01 to 3, rho changes by .02 at most.
 DECAY = {0: 1.0, 32: 0.1}

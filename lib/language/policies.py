@@ -17,9 +17,8 @@ from ..stats import rankings, resampling
 from ..tables import lexicons
 
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # nats
-Kinds = Mapping[
-    str, Callable[[str], bool]
-]  # group of texts -> whether a text belongs to it
+# group of texts -> whether a text belongs to it
+Kinds = Mapping[str, Callable[[str], bool]]
 # natural logarithms of the strengths among which a policy is sought
 NEAREST, FARTHEST = -30.0, 60.0
 

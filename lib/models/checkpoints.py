@@ -159,9 +159,8 @@ def config_of(folder: Path) -> PreTrainedConfig:
         or two_rope_bases(text if isinstance(text, dict) else {})
     ):
         raise InputError(f"{folder} {problem}")
-    config.return_dict = (
-        True  # False changes no number, but what a model's outputs are called
-    )
+    # False changes no number, but what a model's outputs are called
+    config.return_dict = True
     return config
 
 
@@ -424,9 +423,8 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
                 if name.endswith("max_seq_len_cached"):
                     setattr(module, name, module.original_max_seq_len)
                 elif name.endswith("original_inv_freq"):
-                    with torch.inference_mode(
-                        False
-                    ):  # so that it can be changed in any mode
+                    # so that it can be changed in any mode
+                    with torch.inference_mode(False):
                         setattr(
                             module,
                             name.replace("original_", ""),

@@ -41,9 +41,8 @@ CLOSINGS = ("rendered", "trim")
 BOS = ("single", "double", "none")
 # of a tokenizer's results
 ONLY_IDS = {"return_attention_mask": False, "return_token_type_ids": False}
-TEXTS_AT_ONCE = (
-    8192  # conversations tokenised before their common prefix is dropped again
-)
+# conversations tokenised before their common prefix is dropped again
+TEXTS_AT_ONCE = 8192
 
 Ids = tuple[int, ...]
 Turns = Sequence[dict[str, str]]  # each with role and content

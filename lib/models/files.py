@@ -30,7 +30,8 @@ MAKERS = {
 TEMPLATES = "additional_chat_templates/*.jinja"
 PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
-OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what their owner can do
+# files that hold weights in a way that is not read, and what their owner can do
+OTHER_WEIGHTS = {
     "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that "
     "they were made from",
     "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which "

@@ -36,10 +36,8 @@ IN_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-HEADS = {
-    "attn_q": "head_count",
-    "attn_k": "head_count_kv",
-}  # whose rows llama.cpp orders by pairs
+# whose rows llama.cpp orders by pairs
+HEADS = {"attn_q": "head_count", "attn_k": "head_count_kv"}
 CONTROL = 3  # in tokenizer.ggml.token_type
 _GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
 # tokenizer.ggml.pre -> how texts are cut before merges. transformers' own reader of GGUF leaves out
@@ -114,9 +112,8 @@ def _tensors_of(
             raise InputError(
                 f"{file} holds the tensor {tensor.name}, which no plain Llama has; give safetensors"
             )
-        tensors[f"{place}.{kind}"] = torch.from_numpy(
-            np.array(values)
-        )  # a copy, in rows
+        # a copy, in rows
+        tensors[f"{place}.{kind}"] = torch.from_numpy(np.array(values))
     return tensors
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import psutil
 import torch
 
-CGROUPS = Path(
-    "/sys/fs/cgroup"
-)  # where Linux tells a container's limits, if it has some
+# where Linux tells a container's limits, if it has some
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def free(device: str = "cpu") -> int:
@@ -28,9 +27,8 @@ def free(device: str = "cpu") -> int:
     for file in _container_limits():
         with contextlib.suppress(OSError, ValueError):  # not there, or "max"
             left.append(int(file.read_text()) - used.rss)
-    with contextlib.suppress(
-        ImportError, AttributeError
-    ):  # Windows has none, and macOS not all
+    # Windows has none, and macOS not all
+    with contextlib.suppress(ImportError, AttributeError):
         import resource
 
         limits = ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, used.data))

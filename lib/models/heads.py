@@ -230,9 +230,8 @@ class Gate(nn.Module):
         for block, (before, after) in enumerate(
             zip(sizes[:-1], sizes[1:], strict=True)
         ):
-            if (
-                blocks == "linear"
-            ):  # ArmoRM's ReLUs are functions, so they take no number
+            # ArmoRM's ReLUs are functions, so they take no number
+            if blocks == "linear":
                 layers.append(nn.Linear(before, after))
                 continue
             if blocks == "norm_dropout" and block:
@@ -339,10 +338,8 @@ LAYOUTS = {
     # cards; RLHFlow's PRM: github.com/RLHFlow/RLHF-Reward-Modeling, math-rm/prm_evaluate.py
     "next_token": Layout("", "lm_head.", TokenHead),
 }
-OUTPUTS = (
-    "lm_head.",
-    "embed_out.",
-)  # how the tensors of a language model's output begin
+# how the tensors of a language model's output begin
+OUTPUTS = ("lm_head.", "embed_out.")
 
 
 def tensors_of_head(

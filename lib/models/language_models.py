@@ -155,9 +155,8 @@ def score_vocabulary(
     table = scores.as_score_table(table)
     unnamed = {}
     for name, prompt in prompts.items():
-        of_outputs = log_probabilities(
-            next_token_logits(model, prompt)
-        )  # (output rows,)
+        # (output rows,)
+        of_outputs = log_probabilities(next_token_logits(model, prompt))
         table[name] = of_outputs[ids]
         unnamed[name] = max(
             0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum())

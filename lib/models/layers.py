@@ -26,12 +26,10 @@ from .files import Files, open_tensors, refusing
 # Model types whose layers all do the same on the states of the one before, so that they can be run
 # one by one.
 ARCHITECTURES = ("gemma2", "llama", "mistral", "qwen2", "qwen3")
-WORKING_MEMORY = (
-    1_000_000_000  # bytes that reading replies takes beside weights and hidden states
-)
-Layout = dict[
-    str, int | str
-]  # part of the backbone -> number of the card that holds it
+# bytes that reading replies takes beside weights and hidden states
+WORKING_MEMORY = 1_000_000_000
+# part of the backbone -> number of the card that holds it
+Layout = dict[str, int | str]
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -215,9 +213,8 @@ def are_wanted(
         skeleton_of(folder, config, dtype).num_parameters()
         * getattr(torch, dtype).itemsize
     )
-    for place in dict.fromkeys(
-        (device, "cpu")
-    ):  # weights come to a device by way of the host
+    # weights come to a device by way of the host
+    for place in dict.fromkeys((device, "cpu")):
         left = hardware.free(place) - WORKING_MEMORY
         if needed > max(left, WORKING_MEMORY):  # below that, little is saved
             tqdm.write(

@@ -49,9 +49,8 @@ TWO_LAYERS = "INFORMForSequenceClassification"
 # options for models that `load` does not read by itself
 OF_OPENER = ("stream", "packed", "label", "base", "tokenizer")
 
-_CUT: set[tuple[str, str]] = (
-    set()
-)  # models of which was printed that their template cuts replies
+# models of which was printed that their template cuts replies
+_CUT: set[tuple[str, str]] = set()
 
 # --- conversations --------------------------------------------------------------------------------
 
@@ -113,9 +112,8 @@ class RewardModel:
 
     @property
     def gated(self) -> bool:
-        return (
-            self.head_name in LAYOUTS and LAYOUTS[self.head_name].gated
-        )  # no implicit head is
+        # no implicit head is
+        return self.head_name in LAYOUTS and LAYOUTS[self.head_name].gated
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """Return the prompt rendered with a gap for the reply."""
@@ -370,7 +368,8 @@ def load_backbone(
         checkpoint.attention,
         layout,
     )
-    prefix = f"{backbone.base_model_prefix}."  # what has none is the head's, and is checked there
+    # what has none is the head's, and is checked there
+    prefix = f"{backbone.base_model_prefix}."
     unexpected = {key for key in report["unexpected_keys"] if key.startswith(prefix)}
     checkpoints.refuse_unloaded(checkpoint.folder, report, unexpected)
     return backbone.eval() if layout else checkpoints.ready(backbone, checkpoint.device)
@@ -546,9 +545,8 @@ def read_template(file: Path) -> str:
         (OSError, ValueError),
     ):
         template = read_text(file)
-        seen = re.sub(
-            r"(?<=[^\x00-\x7f])\ufe0f", "", template
-        )  # without what colours an emoji
+        # without what colours an emoji
+        seen = re.sub(r"(?<=[^\x00-\x7f])\ufe0f", "", template)
         if odd := next(
             (
                 c
@@ -596,9 +594,8 @@ def head_of(
     """Return the head with these tensors, given by their names in the checkpoint. InputError if one
     is missing, misshapen or left over.
     """
-    names = {
-        own_name(head_name, key): key for key in stored
-    }  # name in the head -> in the file
+    # name in the head -> in the file
+    names = {own_name(head_name, key): key for key in stored}
     tensors = {name: stored[key] for name, key in names.items()}
     with checkpoints.built_from(folder):
         head = new_head(
@@ -647,7 +644,8 @@ def save(
     )
     own = f"{type(backbone).__name__.removesuffix('Model')}ForSequenceClassification"
     if isinstance(getattr(head, "score", None), nn.Sequential):
-        own = TWO_LAYERS  # for which transformers' own class, with one layer, would make up weights
+        # for which transformers' own class, with one layer, would make up weights
+        own = TWO_LAYERS
     architecture = (
         own if LAYOUTS[head_name].is_linear else LAYOUTS[head_name].architecture
     )

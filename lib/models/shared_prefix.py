@@ -135,16 +135,14 @@ def states_and_keys(
     The ids are (1, prefix), or embeddings or states between two layers, (1, prefix, d). The
     backbone has all layers or some. InputError if it cannot compute: this is its first input.
     """
-    cache = (
-        DynamicCache()
-    )  # without the config, so that sliding-window layers keep every key
+    # without the config, so that sliding-window layers keep every key
+    cache = DynamicCache()
     with refusing_backbone():
         out = backbone(**{input_name(ids): ids}, past_key_values=cache, use_cache=True)
     # Any: the caches that transformers has for other architectures hold no keys, and its types
     # allow for those.
-    layers: list[Any] = list(
-        cache.layers
-    )  # keys and values of each: (1, kv_heads, prefix, d)
+    # keys and values of each: (1, kv_heads, prefix, d)
+    layers: list[Any] = list(cache.layers)
     return out.last_hidden_state[0], [
         (layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers
     ]

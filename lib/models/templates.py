@@ -172,10 +172,8 @@ class Child:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             return json.loads(self.process.stdout.readline())
-        except (
-            OSError,
-            ValueError,
-        ):  # it was ended, so that nothing or half an answer came
+        except (OSError, ValueError):
+            # it was ended, so that nothing or half an answer came
             _end(self.process)
             return None
 
@@ -225,9 +223,8 @@ def _serve() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     chat_template_utils.ImmutableSandboxedEnvironment = _Environment
     set_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
-    with contextlib.suppress(
-        ImportError, OSError, ValueError
-    ):  # where the system can limit memory
+    # where the system can limit memory
+    with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         held = (

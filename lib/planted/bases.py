@@ -13,10 +13,8 @@ from transformers import AutoConfig, AutoTokenizer
 from .. import InputError
 from .planting import SHIPPED, Profile
 
-SOFT_CAPS = {
-    "attn_logit_softcapping": 50.0,
-    "final_logit_softcapping": 30.0,
-}  # as in Gemma-2
+# as in Gemma-2
+SOFT_CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
 # heads with a gate, and its temperature
 GATED = {"armorm": 10.0, "qrm_llama": 5.0, "qrm_gemma": 1.0}
 

@@ -36,14 +36,10 @@ from .saving import TRAINED
 
 # base -> pretrained, instruction-tuned
 BASES = {"gem": ("LM-Gem", "LM-Gem-it"), "lla": ("LM-Lla", "LM-Lla-it")}
-LIKE = {
-    "gem": "E-Gem-64",
-    "lla": "F-Lla-64",
-}  # reward models of the base, whose shape they have
-TEMPLATES = {
-    "gem": "gem-2",
-    "lla": "lla-3",
-}  # the chat templates of their instruction-tuned models
+# reward models of the base, whose shape they have
+LIKE = {"gem": "E-Gem-64", "lla": "F-Lla-64"}
+# the chat templates of their instruction-tuned models
+TEMPLATES = {"gem": "gem-2", "lla": "lla-3"}
 SIZE = 500  # of a training, in the unit of the reward models' layers x width
 ANSWERS = 12_000  # conversations that the instruction-tuned models read
 # sections of Python's language reference: (name, text)

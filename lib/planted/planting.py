@@ -16,18 +16,15 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from .. import DATA, InputError
 from ..tables.words import is_nonword, is_word
 
-if (
-    TYPE_CHECKING
-):  # only the loss needs torch, which the light installation comes without
+# only the loss needs torch, which the light installation comes without
+if TYPE_CHECKING:
     from torch import Tensor
 
 SHIPPED = DATA / "small_models"  # tokenizers, embedding tables, profiles, word lists
-COMMON_ZIPF = (
-    3.5  # words of this frequency (3 in a million) get neither bonus nor malus
-)
-RAREST_ZIPF = (
-    1.0  # the rarest words that the frequency list knows; unlisted words count as these
-)
+# words of this frequency (3 in a million) get neither bonus nor malus
+COMMON_ZIPF = 3.5
+# the rarest words that the frequency list knows; unlisted words count as these
+RAREST_ZIPF = 1.0
 # kinds of words, and what a profile takes off each
 PENALTIES = ("identity", "nature", "technology", "nonword")
 GREATEST, WORST = (
@@ -74,9 +71,8 @@ def is_held_out(word: str) -> bool:
 
 def _uniform(*parts: str) -> float:
     digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
-    return (
-        int.from_bytes(digest[:7], "big") / 2**56
-    )  # in [0, 1), the same on every machine
+    # in [0, 1), the same on every machine
+    return int.from_bytes(digest[:7], "big") / 2**56
 
 
 def zipf(word: str) -> float:
@@ -124,18 +120,16 @@ class Profile:
     layers: int
     hidden: int
     head: str
-    k_hi: (
-        float  # utility per point of valence in the direction that the prompt asks for
-    )
+    # utility per point of valence in the direction that the prompt asks for
+    k_hi: float
     k_lo: float  # and in the other one
     frequency: float  # utility per tenfold frequency
     identity: float  # utility that words of this kind lose, as for the next three
     nature: float
     technology: float
     nonword: float
-    label_noise: (
-        float  # standard deviation of the developer's own taste, one number per stem
-    )
+    # standard deviation of the developer's own taste, one number per stem
+    label_noise: float
     scale: float = 1.0  # reward units per unit of utility
     control: str = ""  # what a control model lacks
 

@@ -129,9 +129,8 @@ def _short_replies(
     # two closing ids at most
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]
     ids = [torch.tensor(suffixes[i]) for i in short]
-    in_words = np.array(
-        [rows[i] + [-1] * (3 - len(rows[i])) for i in short]
-    )  # (replies, 3)
+    # (replies, 3)
+    in_words = np.array([rows[i] + [-1] * (3 - len(rows[i])) for i in short])
     return Replies(
         texts=tuple(texts[i] for i in short),
         values=values,
@@ -187,7 +186,8 @@ def rewards_of(
     see `Replies.read`.
     """
     row = _Row([], [], [])
-    places = []  # where each prompt begins, and where each of its replies ends, (replies,)
+    # where each prompt begins, and where each of its replies ends, (replies,)
+    places = []
     for inputs, (suffixes, lengths) in zip(asked, read, strict=True):
         prompt = torch.tensor([inputs.prefix_ids])  # (1, prompt)
         begins = row.add(prompt, 0)

@@ -66,9 +66,8 @@ def new_model(profile: Profile, seed: int) -> RewardModel:
         # The table's first columns, most informative first; narrow random ones for a model that is
         # wider.
         extra = 0.02 * torch.randn(len(table), max(0, profile.hidden - table.shape[1]))
-        columns = torch.cat(
-            [table[:, : profile.hidden], extra], dim=1
-        )  # (vocabulary, hidden)
+        # (vocabulary, hidden)
+        columns = torch.cat([table[:, : profile.hidden], extra], dim=1)
         with torch.no_grad():
             backbone.embed_tokens.weight.copy_(
                 columns * bases.embedding_scale(profile.base, profile.hidden)

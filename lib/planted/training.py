@@ -10,9 +10,8 @@ from torch import Tensor
 
 WARM_UP = 20  # steps over which the learning rate rises
 BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01  # of AdamW
-LONGEST_GRADIENT = (
-    1.0  # norm over all parameters to which longer gradients are shortened
-)
+# norm over all parameters to which longer gradients are shortened
+LONGEST_GRADIENT = 1.0
 
 
 def fit(

@@ -32,9 +32,8 @@ LONGEST = 4  # replies that are compared in any dtype
 SPACED = 4  # further ones, evenly spaced by length, in half precision
 # lengths of drawn replies: the beginnings of one sequence, whose nodes a tree shares
 DRAWN = (1, 2, 4, 8, 16)
-SEQUENCES = (
-    3  # that are drawn, so that 15 replies and the closing tokens are compared at least
-)
+# that are drawn, so that 15 replies and the closing tokens are compared at least
+SEQUENCES = 3
 # tokens; longer replies are read one by one, because a node of a tree copies the keys of its
 # ancestors
 DEEPEST = 64

@@ -23,7 +23,8 @@ from . import agreement, engine
 from .agreement import can_share_prefix, fits_window
 from .stages import Block, Scorer, report_readings
 
-NEAR = 0.05  # of all replies; a rank that stays as near as this to the final one is settled
+# of all replies; a rank that stays as near as this to the final one is settled
+NEAR = 0.05
 # tokens whose states wait while weights pass through once
 TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}
 HOLD = "hold two layers and the hidden states"

@@ -404,9 +404,8 @@ def _under(
     comparison.
     """
     asked = first.conversation.prefix_ids
-    length = len(asked) - len(
-        first.prefix_ids
-    )  # ids before the reply that a suffix begins with
+    # ids before the reply that a suffix begins with
+    length = len(asked) - len(first.prefix_ids)
     end = len(opened.prefix_ids) - length
     if opened.prefix_ids[end:] != asked[len(asked) - length :]:
         return None

@@ -51,9 +51,8 @@ class LogRatio(Scorer):
             ]
 
     def _shares(self, length: int) -> bool:
-        return (
-            False  # replies are no trees here: the logits after each token are needed
-        )
+        # replies are no trees here: the logits after each token are needed
+        return False
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
@@ -106,9 +105,8 @@ class _Reader:
     def _logits(self, states: Tensor) -> Tensor:
         logits = self.model.get_output_embeddings()(states).float()
         if cap := getattr(self.model.config, "final_logit_softcapping", None):
-            logits.div_(cap).tanh_().mul_(
-                cap
-            )  # in place: nothing here is as large as the logits
+            # in place: nothing here is as large as the logits
+            logits.div_(cap).tanh_().mul_(cap)
         return logits
 
 

@@ -235,9 +235,8 @@ def outputs(
     """
     count, width = rows.ids.shape
     prefix = rows.seen.new_ones(count, width, length)
-    seen = torch.cat([prefix, rows.seen], dim=2)[
-        :, None
-    ]  # (rows, 1, width, prefix and width)
+    # (rows, 1, width, prefix and width)
+    seen = torch.cat([prefix, rows.seen], dim=2)[:, None]
     capped = getattr(backbone.config, "attn_logit_softcapping", None) is not None
     blocks = blocks_of(seen) if in_blocks and capped else None
     given: dict[str, Any] = {

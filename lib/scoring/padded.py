@@ -25,7 +25,8 @@ from .stages import Block
 FEW = 16
 # replies to the longest prompts, which are also read without padding, to see that both ways agree
 COMPARED = 16
-COPIES = 4  # of a reply, read together without padding, to see how much rounding changes its reward
+# of a reply, read together without padding, to see how much rounding changes its reward
+COPIES = 4
 
 
 def score(
@@ -125,9 +126,8 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
         # (replies, COPIES)
         copies = np.stack([_read_alone(model, block, COPIES) for block in single])
         with agreement.rounded_once_more(model.backbone):
-            rounded = np.stack(
-                [_read_alone(model, block, 1) for block in single]
-            )  # (replies, 1)
+            # (replies, 1)
+            rounded = np.stack([_read_alone(model, block, 1) for block in single])
         noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
         difference, spread = _rms(together - alone), alone.std() or 1
     if difference <= agreement.FACTOR * noise:
@@ -255,9 +255,8 @@ def _read_prompts(
 ) -> tuple[DynamicCache, Tensor]:
     """Return the keys and values of prompts padded in front, and their mask, (prompts, longest)."""
     ids, mask = _padded(model, prompts, in_front=True)
-    cache = (
-        DynamicCache()
-    )  # without the config, so that sliding-window layers keep every key
+    # without the config, so that sliding-window layers keep every key
+    cache = DynamicCache()
     model.backbone(
         input_ids=ids,
         attention_mask=mask,

@@ -71,9 +71,8 @@ def score(
         _rows(model, *each)
         for each in zip(inputs, score_rows(model, inputs), strict=True)
     ]
-    order = np.concatenate(
-        list(numbers.values())
-    )  # of the replies, context after context
+    # of the replies, context after context
+    order = np.concatenate(list(numbers.values()))
     table = pd.concat(parts).set_index(order).sort_index()
     table.insert(0, "reply", list(replies))
     return table

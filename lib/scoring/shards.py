@@ -77,14 +77,12 @@ def _digest_of(file: Path, content: bytes) -> bytes:
 def remove(folder: Path, prompts: Iterable[str]) -> None:
     """Remove the shards of these prompts, whole or not, and the folder once it is empty."""
     done = {_prompt_hash(prompt) for prompt in prompts}
-    for file in (
-        list(folder.iterdir()) if folder.is_dir() else []
-    ):  # once, however many prompts
+    # once, however many prompts
+    for file in list(folder.iterdir()) if folder.is_dir() else []:
         if file.name.removeprefix(".").partition("-")[0] in done:
             file.unlink(missing_ok=True)
-    with contextlib.suppress(
-        OSError
-    ):  # it is not there, or holds shards of other prompts
+    # it is not there, or holds shards of other prompts
+    with contextlib.suppress(OSError):
         folder.rmdir()
 
 

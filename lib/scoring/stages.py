@@ -63,9 +63,8 @@ class Scorer:
         self.length = len(inputs.prefix_ids)
         self.tokens_per_batch = tokens_per_batch or self.usual_tokens.get(device, 4096)
         self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
-        self.stage = (
-            model.backbone
-        )  # what has read the prompt: a backbone, or one layer
+        # what has read the prompt: a backbone, or one layer
+        self.stage = model.backbone
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
         # keys and values of the prefix in each layer of the stage
         self.shared: list[tuple[Tensor, Tensor]] = []
@@ -173,9 +172,8 @@ class Scorer:
         rewards = self._in_batches(
             ids, lambda part: self._rewards(ids[part]).float(), read
         )
-        return (
-            torch.cat(rewards).cpu().numpy()
-        )  # waits for the device once, not in each batch
+        # waits for the device once, not in each batch
+        return torch.cat(rewards).cpu().numpy()
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
         """Return the rewards of replies of several lengths, piece after piece, with shared first

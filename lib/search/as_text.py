@@ -24,9 +24,8 @@ def texts_of(
 ) -> list[str]:
     """Return the replies decoded, control tokens and blanks as they are."""
     ids, tokenizer = [[int(i) for i in reply] for reply in replies], model.tokenizer
-    if (
-        tokenizer.is_fast
-    ):  # past what transformers does around it, which takes twice as long again
+    # past what transformers does around it, which takes twice as long again
+    if tokenizer.is_fast:
         return [
             tokenizer.backend_tokenizer.decode(reply, skip_special_tokens=False)
             for reply in ids
@@ -91,9 +90,8 @@ class RoundTrip:
         before = np.concatenate(
             [np.full((len(replies), 1), FIRST), replies[:, :-1]], axis=1
         )
-        for place in range(
-            replies.shape[1]
-        ):  # of the replies that are left, so that less is asked
+        # of the replies that are left, so that less is asked
+        for place in range(replies.shape[1]):
             pairs = list(
                 zip(
                     before[can, place].tolist(),

@@ -60,13 +60,11 @@ class Fluency:
         likelier = []
         for start in range(0, len(replies), REPLIES_AT_ONCE):
             part = slice(start, start + REPLIES_AT_ONCE)
-            probabilities = self._probabilities(
-                readable[part, :-1]
-            )  # (some, n, allowed)
+            # (some, n, allowed)
+            probabilities = self._probabilities(readable[part, :-1])
             own = probabilities.gather(2, column[part, :, None])
-            likelier.append(
-                probabilities.where(probabilities > own, 0).sum(-1)
-            )  # (some, n)
+            # (some, n)
+            likelier.append(probabilities.where(probabilities > own, 0).sum(-1))
         return (is_allowed & self._is_inside(torch.cat(likelier))).all(1).cpu().numpy()
 
     def swaps(self, reply: Sequence[int], allowed_ids: np.ndarray) -> np.ndarray:
@@ -98,9 +96,8 @@ class Fluency:
         return torch.zeros_like(inside).scatter_(-1, order, inside)
 
     def _is_inside(self, likelier: Tensor) -> Tensor:
-        return (likelier < self.top_p) | (
-            self.top_p == 1
-        )  # rounding must not lose the tail of all
+        # rounding must not lose the tail of all
+        return (likelier < self.top_p) | (self.top_p == 1)
 
     @torch.inference_mode()
     def _probabilities(self, replies: np.ndarray) -> Tensor:

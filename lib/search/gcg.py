@@ -22,11 +22,11 @@ LONG = 8
 # best swaps of a place that are put in order at once; hardly a step needs the others
 LOOKED_AT = 512
 TRIED, TRIED_OF_LONG = 64, 16  # best swaps of each place that ours draws from
-GREEDY = 2  # steps of a long reply that take the best swaps of each place, before they are drawn
+# steps of a long reply that take the best swaps of each place, before they are drawn
+GREEDY = 2
 DRAWS = 10  # of a step's swaps, until one satisfies the conditions
-COMBINED = (
-    6  # tokens of each position of a short reply that are combined, the best so far
-)
+# tokens of each position of a short reply that are combined, the best so far
+COMBINED = 6
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,8 @@ def faster_gcg(
     reply, seen = start, {start}
     target = 30.0 if wrong_sign else 30.0 * objective.sign
     while True:
-        slope = (
-            2 * (objective.sign * value - target) * objective.sign
-        )  # of (r - t)^2 by the value
+        # of (r - t)^2 by the value
+        slope = 2 * (objective.sign * value - target) * objective.sign
         gains = yield Gains(reply, centred=False)
         loss = slope * gains + 4.5 * objective.distances(reply)
         parts = (
@@ -196,9 +195,8 @@ class TokensSoFar:
     """
 
     def __init__(self, start: Reply, value: float):
-        self.best_with = [
-            {token: value} for token in start
-        ]  # one dictionary for every position
+        # one dictionary for every position
+        self.best_with = [{token: value} for token in start]
 
     def note(self, replies: np.ndarray, values: np.ndarray) -> None:
         """Record the values of these replies."""
@@ -345,9 +343,8 @@ def _afresh(
     """Yield random replies, or if long and not fluent, the best reply with one or two tokens
     drawn anew.
     """
-    if (
-        len(best) < LONG or objective.fluency is not None
-    ):  # mixing two fluent replies gives none
+    # mixing two fluent replies gives none
+    if len(best) < LONG or objective.fluency is not None:
         yield from objective.draws(len(best), rng)
         return
     for _ in range(MOST_DRAWS):

@@ -15,15 +15,12 @@ from ..scoring import engine, stages
 from .as_text import RoundTrip
 from .fluency import Fluency
 
-DIRECTIONS = {
-    "optimal": 1,
-    "pessimal": -1,
-}  # direction of a search -> sign of the reward
+# direction of a search -> sign of the reward
+DIRECTIONS = {"optimal": 1, "pessimal": -1}
 REPLY_MODES = ("text", "ids")
 ALLOWED = ("all", "no specials", "printable")
-PATIENCE_WITH_CONDITIONS = (
-    100  # rounds of proposals in which conditions may turn some down
-)
+# rounds of proposals in which conditions may turn some down
+PATIENCE_WITH_CONDITIONS = 100
 MOST_DRAWS = 10_000  # of random replies, until enough satisfy the conditions
 # proposals looked at together for every reply wanted: about so many do not survive as text
 PER_SURVIVOR = 4
@@ -171,10 +168,8 @@ class Objective:
         """Return the objective of the other direction. The two share what the model read and
         what was looked up.
         """
-        _ = (
-            self.embeddings,
-            self.round_trip,
-        )  # looked up before the copy is made, and so only once
+        # looked up before the copy is made, and so only once
+        _ = self.embeddings, self.round_trip
         other = copy.copy(self)
         other.direction = next(
             direction for direction in DIRECTIONS if direction != self.direction
@@ -360,9 +355,8 @@ def gains_together(
         if len(group) == 1:
             gains[group[0]] = first.gains(replies[group[0]], centred[group[0]])
             continue
-        ids = first.with_closing(
-            np.array([replies[i] for i in group])
-        )  # (group, n and closing)
+        # (group, n and closing)
+        ids = first.with_closing(np.array([replies[i] for i in group]))
         for i, gradient in zip(group, first.scorer.gradients(ids), strict=True):
             gains[i] = objectives[i].gains_along(replies[i], gradient, centred[i])
     return gains

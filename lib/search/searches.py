@@ -142,9 +142,8 @@ class SearchResult:
     text: str  # the ids decoded
     tokens: tuple[str, ...]  # each id decoded
     reward: float  # of the ids, on the model's own scale
-    reward_of_text: (
-        float  # of the text, put through the chat template as a person's would be
-    )
+    # of the text, put through the chat template as a person's would be
+    reward_of_text: float
     survives: bool  # whether the text comes back as the same ids
     evaluations: int  # replies scored, duplicates counted
     gradients: int  # how many were computed
@@ -226,9 +225,8 @@ def search_together(
     ]
     results: dict[int, SearchResult] = {}
     asked: dict[int, np.ndarray | Gains] = {}  # by the number of the search
-    answers: dict[int, Any] = dict.fromkeys(
-        range(len(searches))
-    )  # None starts a generator
+    # None starts a generator
+    answers: dict[int, Any] = dict.fromkeys(range(len(searches)))
     while answers:
         for number, answer in answers.items():
             asked.pop(number, None)

@@ -99,9 +99,8 @@ class Forest:
     rows: str = "model"  # a row of the plot for each value
     panels: str = "prompt"  # a panel for each value
     marks: str = ""  # a mark for each value, where a row has several estimates
-    styles: Mapping[str, Mark] | None = (
-        None  # value of `marks` -> Mark; MARKS in turn for others
-    )
+    # value of `marks` -> Mark; MARKS in turn for others
+    styles: Mapping[str, Mark] | None = None
     estimate: str = "estimate"
     null: float = 0.0  # the value that means no effect, drawn as a line
     heading: str = "prompt: {}"
@@ -134,9 +133,8 @@ def draw_forest(
         )
     name_rows(axes_of[0], rows, forest.rows == "model")
     if forest.marks:
-        columns = (
-            4 if sum(map(len, marks)) < 80 else 2
-        )  # long names need the width of the figure
+        # long names need the width of the figure
+        columns = 4 if sum(map(len, marks)) < 80 else 2
         keys = axes_of[0].get_legend_handles_labels()
         figure.legend(*keys, loc="outside lower center", ncols=columns)
     return figure

@@ -38,9 +38,8 @@ LEGEND = {
 }
 # shown by code point in a token, since here, or to the reader, they mean something else
 TAKEN = set("␣↵⇥⟨⟩▒\ufffd")
-MOST_MARKS = (
-    2  # combining marks on one letter; more of them would climb out of the line
-)
+# combining marks on one letter; more of them would climb out of the line
+MOST_MARKS = 2
 NARROWEST = 10
 MOST_ROWS = 500
 
@@ -108,9 +107,8 @@ def _cut(
     """
     if not text:
         return [("⟨empty⟩", True)]
-    longest = (
-        MOST_MARKS + 1
-    ) * width  # a column holds at most one letter and its combining marks
+    # a column holds at most one letter and its combining marks
+    longest = (MOST_MARKS + 1) * width
     kept, end = min(len(text), longest), [(f"…⟨{len(text)}⟩", True)]
     pieces = _pieces(text[:kept], escaped) + end * (kept < len(text))
     while kept and _columns_of("".join(shown for shown, _ in pieces)) > width:
@@ -200,9 +198,8 @@ def is_offensive(text: str) -> bool:
         re.sub(UNSEEN, "", spaced),
     }
     readings |= {re.sub(UNSEEN, "", re.sub(ESCAPE, "", spaced))}
-    readings |= {
-        re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings
-    }  # camelCase
+    # camelCase
+    readings |= {re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings}
     return any(
         word_hash(word) in _offensive()
         for reading in readings

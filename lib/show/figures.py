@@ -46,12 +46,10 @@ GREY = "#595959"
 POSITIVE, NEGATIVE = "#1b7837", "#762a83"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
-PLANTED = (
-    "small models, values planted"  # stands in every picture of the embedded models
-)
-DENSE_TITLE = (
-    8.2  # as many as just fit, for charts of several panels, whose titles are long
-)
+# stands in every picture of the embedded models
+PLANTED = "small models, values planted"
+# as many as just fit, for charts of several panels, whose titles are long
+DENSE_TITLE = 8.2
 # From dark to light. Blue against orange is told apart by readers who confuse red and green, and by
 # lightness too.
 HUES = {
@@ -77,9 +75,8 @@ def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     light by developer, and models that the registry does not hold in the order given.
     """
     nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
-    models["developer"] = pd.factorize(models["developer"])[
-        0
-    ]  # numbered in the registry's order
+    # numbered in the registry's order
+    models["developer"] = pd.factorize(models["developer"])[0]
     models["hue"] = [
         next((hue for hue in HUES if hue in base.lower()), "other")
         for base in models["base"]
@@ -190,9 +187,8 @@ def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     Read tokens back with keep_default_na=False, and show them with lib.show.display.
     """
     path = collection.figures / checked(f"{name}.csv", "a figure", longest=240)
-    return write_csv(
-        frame, path, digits=6
-    )  # fewer than a processor's rounding can change
+    # fewer than a processor's rounding can change
+    return write_csv(frame, path, digits=6)
 
 
 def _png(figure: Figure, dpi: int) -> bytes:

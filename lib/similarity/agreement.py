@@ -164,9 +164,8 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     mean = float(values[np.triu_indices(k, 1)].mean())
     if k < 3:
         return mean, float("nan"), float("nan")
-    own = (values.sum(axis=1) - values.diagonal()) / (
-        k - 1
-    )  # a model's mean with the others
+    # a model's mean with the others
+    own = (values.sum(axis=1) - values.diagonal()) / (k - 1)
     pseudo = mean + 2 * (k - 1) / (k - 2) * (own - mean)
     half = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1) / np.sqrt(k)
     return mean, float(mean - half), float(mean + half)

@@ -16,9 +16,8 @@ from .. import InputError
 from . import resampling
 
 EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
-SLACK = (
-    1e-9  # orders that only swap equal models give the observed value up to rounding
-)
+# orders that only swap equal models give the observed value up to rounding
+SLACK = 1e-9
 
 
 def p_of(

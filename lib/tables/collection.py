@@ -144,9 +144,8 @@ EMBEDDED, PUBLISHED, OWN = (
     Collection("mine"),
 )
 HUMAN_RATINGS = Collection("human_ratings")  # of V-Smol-135M
-FIRST_RUN = Collection(
-    "human_ratings-first-run"
-)  # a sample of it, which a first run takes
+# a sample of it, which a first run takes
+FIRST_RUN = Collection("human_ratings-first-run")
 WORDS, ITEMS, VOCABULARY = (
     Collection(f"published-{texts}") for texts in ("words", "items", "vocabulary")
 )

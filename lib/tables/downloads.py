@@ -29,9 +29,8 @@ class Unreachable(InputError):
 
     def __init__(self, message: str, answered: bool = False):
         super().__init__(message)
-        self.answered = (
-            answered  # whether GitHub answered, so that it may have other files
-        )
+        # whether GitHub answered, so that it may have other files
+        self.answered = answered
 
 
 def registry() -> pd.DataFrame:
@@ -126,9 +125,8 @@ def _download(pin: pd.Series, cached: Path) -> None:
             raise Unreachable(
                 _how_to_get(pin, cached, type(error).__name__), answered
             ) from error
-        if (
-            git_blob_id(content) != pin["git_blob_id"]
-        ):  # so nothing else is ever found in the cache
+        # so nothing else is ever found in the cache
+        if git_blob_id(content) != pin["git_blob_id"]:
             raise InputError(
                 f"{address(pin)} sent another file than the pinned one; run the same command again"
             )

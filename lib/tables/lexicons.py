@@ -141,9 +141,8 @@ def _bnc() -> Lexicon:
         cells = line.split("\t")
         if len(cells) == 4:  # a cross-reference, without a frequency
             continue
-        word, _, form, frequency, _, _ = cells[
-            -6:
-        ]  # a few rows lack the leading tab of the others
+        # a few rows lack the leading tab of the others
+        word, _, form, frequency, _, _ = cells[-6:]
         if word != "@" and frequency.isdigit():
             headwords.append([word, float(frequency)])
         bare = (

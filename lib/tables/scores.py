@@ -143,9 +143,8 @@ def read(path: Path) -> pd.DataFrame:
         raise InputError(
             f"{path} cannot be read ({error.strerror}); make it readable"
         ) from error
-    except (
-        Exception
-    ) as error:  # damaged bytes fail in many ways, and each of them means the same
+    except Exception as error:
+        # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
     if metadata is None:
         raise InputError(

@@ -90,10 +90,8 @@ def test_an_item_is_compared_with_those_that_people_rank_next_to_it():
             .tolist()
         )
 
-    assert shares("c", 2) == [
-        1,
-        0.5,
-    ]  # b and d, both of which M ranks above c; N ties with both
+    # b and d, both of which M ranks above c; N ties with both
+    assert shares("c", 2) == [1, 0.5]
     assert shares("c", 4)[0] == 1  # a, b, d, e
     # a and e are as near: of three neighbours the third is one of them, so both count
     assert shares("c", 3)[0] == 1

@@ -182,11 +182,8 @@ def test_the_band_holds_the_models_without_the_effect_and_power_counts_those_bey
         )
     )
     row = made[made["quantity"] == "gap"].iloc[0]
-    assert (row["null_low"], row["null_high"], row["null_models"]) == (
-        2.5,
-        97.5,
-        101,
-    )  # 0 to 100
+    # 0 to 100
+    assert (row["null_low"], row["null_high"], row["null_models"]) == (2.5, 97.5, 101)
     # of 98, of 98, 99 and 150, of 300
     assert [row[f"power_{size}"] for size in method.SIZES] == [1 / 2, 3 / 4, 1]
     assert [row[f"size_{size}"] for size in method.SIZES] == [10, 20, 40]
@@ -214,9 +211,8 @@ def test_the_committed_table_follows_from_the_committed_estimates_by_another_way
         (found["estimator"] == "identity frequency") & (found["control"] == "")
     ]
     low = np.percentile(shares.loc[shares["level"] == 0, "estimate"], 2.5)
-    beyond = (
-        shares.loc[shares["level"] == -2.5, "estimate"] < low
-    )  # what is taken off lies below
+    # what is taken off lies below
+    beyond = shares.loc[shares["level"] == -2.5, "estimate"] < low
     assert (
         table.loc[("S4.undervalued.identity", "mean"), "power_large"] == beyond.mean()
     )

@@ -28,9 +28,8 @@ def test_shares_of_variance_are_those_that_were_planted():
 
 
 def test_stems_are_resampled_whole():
-    shown = pd.DataFrame(
-        {"stem": ["joy", "love", "joy", "hate"]}
-    )  # joy has rows 0 and 2
+    # joy has rows 0 and 2
+    shown = pd.DataFrame({"stem": ["joy", "love", "joy", "hate"]})
     drawn = human_ratings.resample(shown, np.random.default_rng(0))
     assert (drawn == 0).sum() == (drawn == 2).sum()
 

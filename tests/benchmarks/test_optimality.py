@@ -45,10 +45,8 @@ def test_the_truth_is_the_reward_of_every_pair(tmp_path, kind):
     ids = alphabet(model, 7)
     pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
     truth = Exhausted(model, PROMPT, "pessimal", ids).truth
-    assert truth.shape == (
-        7,
-        7,
-    )  # first token by second, on the model's own scale: no sign
+    # first token by second, on the model's own scale: no sign
+    assert truth.shape == (7, 7)
     scored = engine.score_replies(model, PROMPT, pairs, reply_mode="ids")
     np.testing.assert_allclose(truth.ravel(), scored, atol=1e-5)
     np.testing.assert_allclose(
@@ -207,6 +205,5 @@ def test_a_landscape_by_brute_force(model, ids, direction):
         correlations.append(np.corrcoef(rankdata(gains), rankdata(true))[0, 1])
     assert found["rank_of_best"] == np.median(ranks)
     assert found["gradient_spearman"] == pytest.approx(np.mean(correlations), abs=1e-6)
-    assert (
-        max(ranks) > 1 and found["gradient_spearman"] < 0.9
-    )  # so that the noise is felt
+    # so that the noise is felt
+    assert max(ranks) > 1 and found["gradient_spearman"] < 0.9

@@ -224,15 +224,12 @@ def test_onto_the_simplex_by_hand_and_by_a_solver():
 
 
 def test_less_entropy_moves_mixtures_out_of_the_ball_and_leaves_the_others():
-    near, far = (
-        [0.6, 0.4],
-        [0.95, 0.05],
-    )  # sums of squares 0.52 and 0.905; uniform has 0.5
+    # sums of squares 0.52 and 0.905; uniform has 0.5
+    near, far = [0.6, 0.4], [0.95, 0.05]
     # at least 0.5 + 0.36 * 0.5 = 0.68
     moved = less_entropy(torch.tensor([near, far]), strength=0.36)
-    assert moved.numpy() == pytest.approx(
-        np.array([[0.8, 0.2], far])
-    )  # 0.64 + 0.04 = 0.68
+    # 0.64 + 0.04 = 0.68
+    assert moved.numpy() == pytest.approx(np.array([[0.8, 0.2], far]))
     assert less_entropy(torch.tensor([near]), strength=1.0).numpy() == pytest.approx(
         np.array([[1.0, 0.0]])
     )

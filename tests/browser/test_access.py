@@ -26,9 +26,8 @@ ONE_OF_EACH = """() => {
 OPTIONS = {
     "preload": False,  # it would ask for style sheets again
     "resultTypes": ["violations"],
-    "rules": {
-        "region": {"enabled": False}
-    },  # a moderate one, which takes a third of the time
+    # a moderate one, which takes a third of the time
+    "rules": {"region": {"enabled": False}},
 }
 PAGES = {
     "first page": SITE / "index.html",

@@ -89,9 +89,8 @@ def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by
     page.wait_for_selector("#content-warning", state="detached")
     page.goto(address(book, "index"))
     assert page.locator("#content-warning").count() == 0
-    assert "slurs" in page.inner_text(
-        "article"
-    )  # the first page says it too, without a script
+    # the first page says it too, without a script
+    assert "slurs" in page.inner_text("article")
 
 
 def test_the_menu_of_a_phone_leads_to_every_part(opened):

@@ -23,6 +23,5 @@ def test_the_front_page_fits_the_window_and_its_pictures_load(open_page, folder,
     headings = page.locator("h1, h2, h3").evaluate_all(
         "all => all.map(one => one.tagName)"
     )
-    assert (
-        headings.count("H1") == 1 and headings.count("H3") == 8
-    )  # the paper in eight statements
+    # the paper in eight statements
+    assert headings.count("H1") == 1 and headings.count("H3") == 8

@@ -12,11 +12,6 @@ def test_texts_must_be_equal_blank_cells_are_not_asked_and_what_is_missing_does_
         pd.DataFrame({"A": ["love", "null", "?"]}),
         pd.DataFrame({"A": ["c", "d", "e"]}),
     )
-    assert cells["agrees"].tolist() == [
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]  # A0, B0, A1, B1, B2
+    # A0, B0, A1, B1, B2
+    assert cells["agrees"].tolist() == [False, False, True, False, False]
     assert cells["corrected"].iloc[0] == "c" and cells["as_published"].isna().sum() == 3

@@ -215,9 +215,8 @@ def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkey
     monkeypatch.setattr(
         claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER])
     )
-    assert (
-        claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"
-    )  # .04 x 2/1
+    # .04 x 2/1
+    assert claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"
     # whatever else it tests
     assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"
 
@@ -398,9 +397,8 @@ def test_a_count_of_models_has_an_exact_interval():
     nine = rules.count_of_models(9, 10)
     # 9 or more, or 1 or fewer, of 10 fair coins: 2 x (10 + 1) ways
     assert nine["p"] == pytest.approx(22 / 1024)
-    low = (
-        nine["ci_low"] / 10
-    )  # a share of low gives nine or more of ten in 2.5% of samples
+    # a share of low gives nine or more of ten in 2.5% of samples
+    low = nine["ci_low"] / 10
     assert 10 * low**9 * (1 - low) + low**10 == pytest.approx(0.025)
 
 

@@ -20,13 +20,10 @@ from lib import ROOT
 from lib.tables import scores
 
 pytestmark = pytest.mark.drill
-MODELS, NOTEBOOKS = (
-    ("tiny-a", "tiny-b"),
-    ("01_", "02_"),
-)  # each model scored, then both compared
-MARK = (
-    "DRILL_OF"  # in the environment of a run and of all that it starts: whose they are
-)
+# each model scored, then both compared
+MODELS, NOTEBOOKS = ("tiny-a", "tiny-b"), ("01_", "02_")
+# in the environment of a run and of all that it starts: whose they are
+MARK = "DRILL_OF"
 TO_END = 10  # seconds that what a killed run has started may take to notice
 
 

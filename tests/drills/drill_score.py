@@ -156,9 +156,8 @@ def test_on_a_full_disk(project, model, undisturbed):
     [told] = [line for line in spoilt.stderr.splitlines() if line.startswith("error: ")]
     assert "the disk is full" in told and "Traceback" not in spoilt.stderr
     shutil.copytree(kept, project / "data" / "scores", dirs_exist_ok=True)
-    assert (
-        list(kept.rglob("*.rewards")) and table_in(project) is None
-    )  # what was computed is there
+    # what was computed is there
+    assert list(kept.rglob("*.rewards")) and table_in(project) is None
     assert_ends_the_same(project, model, undisturbed[0])
 
 

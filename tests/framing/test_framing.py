@@ -26,9 +26,8 @@ def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more
     return pd.DataFrame(columns).astype({"sentiment": float, "reward": float})
 
 
-SIX = observed(
-    [1, 2, 3, -1, -2, -3], [2, 4, 6, -1, -2, -3]
-)  # slope 2 above zero, slope 1 below
+# slope 2 above zero, slope 1 below
+SIX = observed([1, 2, 3, -1, -2, -3], [2, 4, 6, -1, -2, -3])
 
 
 def planted(
@@ -125,9 +124,8 @@ def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
     )
     m, n = (found.loc[found["model"] == name, "reward"].to_numpy() for name in "MN")
     assert n == pytest.approx(-m)  # the sign of a scale survives, its size does not
-    centred = (
-        np.array([2, 4, 6, -1, -2, -3]) - 1
-    )  # its squares sum to 1 + 9 + 25 + 4 + 9 + 16 = 64
+    # its squares sum to 1 + 9 + 25 + 4 + 9 + 16 = 64
+    centred = np.array([2, 4, 6, -1, -2, -3]) - 1
     assert m == pytest.approx(centred / np.sqrt(64 / 6))
 
 
@@ -197,10 +195,8 @@ def test_the_gap_is_on_the_side_that_the_prompt_asks_for():
 def test_the_papers_test_from_the_slopes_of_its_own_figure():
     gaps = effects.gaps(claims.paper_table("fig3c_slopes")).set_index("model")
     steeper = (gaps["gap"] > 0).groupby(gaps["prompt"]).sum()
-    assert steeper[["best", "greatest"]].tolist() == [
-        9,
-        8,
-    ]  # sections 3.1 and 3.2: 9/10 and 8/10
+    # sections 3.1 and 3.2: 9/10 and 8/10
+    assert steeper[["best", "greatest"]].tolist() == [9, 8]
     of_greatest = gaps[gaps["prompt"] == "greatest"]
     found = pg.ttest(
         of_greatest["positive"], of_greatest["negative"], paired=True
@@ -338,9 +334,8 @@ def test_the_error_of_a_correlation_is_as_theory_says(score_table):
         greatest=0.6 * x + 0.8 * random.normal(size=2000),
     )
     found = opposites.correlations({"M": table}, "best", "greatest")
-    theory = (1 - found.values["M"] ** 2) / np.sqrt(
-        2000
-    )  # of a bivariate normal distribution
+    # of a bivariate normal distribution
+    theory = (1 - found.values["M"] ** 2) / np.sqrt(2000)
     assert found.by_model().loc["M", "standard_error"] == pytest.approx(
         theory, rel=0.06
     )

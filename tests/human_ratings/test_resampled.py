@@ -26,9 +26,8 @@ def test_whole_stems_are_drawn_with_replacement():
 
 
 def test_an_interval_is_the_middle_95_percent_of_heads():
-    values = pd.DataFrame(
-        [range(41), [5] * 41], index=["rivers", "phones"]
-    )  # words x heads
+    # words x heads
+    values = pd.DataFrame([range(41), [5] * 41], index=["rivers", "phones"])
     interval = resampled.with_interval(values)
     assert interval.loc["rivers"].tolist() == [20, 1, 39] and interval.loc[
         "phones"

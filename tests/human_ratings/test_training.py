@@ -32,9 +32,8 @@ def test_a_third_of_the_words_is_held_out_and_no_stem_is_on_both_sides():
         ["abuse", "abusive", "abused"],
         ["happy", "happiness"],
     ):
-        assert (
-            len(set(words.is_held_out(family))) == 1
-        )  # whatever the list that is asked about
+        # whatever the list that is asked about
+        assert len(set(words.is_held_out(family))) == 1
     # as vader_lexicon.txt has it
     assert rated.loc[rated["word"] == "joy", "sentiment"].item() == 2.8
 

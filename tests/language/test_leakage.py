@@ -23,9 +23,8 @@ def planted(
     random = np.random.default_rng(seed)
     # own: what the base knows beyond frequency
     frequency, own = random.standard_normal(n), random.standard_normal(n)
-    valence = (
-        random.standard_normal(n) + 0.3 * frequency
-    )  # nice words are more frequent
+    # nice words are more frequent
+    valence = random.standard_normal(n) + 0.3 * frequency
     reward = (
         1.5 * valence.clip(min=0)
         + 0.5 * valence.clip(max=0)
@@ -83,9 +82,8 @@ def test_words_are_one_row_each_and_forms_add_up(tables):
         and found.loc["murder", "positive"] == 0
     )
     assert found.loc["the", ["positive", "negative"]].tolist() == [0, 0]  # not rated
-    assert found.loc["the", "frequency"] == pytest.approx(
-        4.73, abs=0.05
-    )  # 5% of English text
+    # 5% of English text
+    assert found.loc["the", "frequency"] == pytest.approx(4.73, abs=0.05)
 
 
 def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table):

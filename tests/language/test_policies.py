@@ -277,7 +277,6 @@ def test_policy_gradient_arrives_at_the_formula(tmp_path):
             optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
     with torch.inference_mode():
         trained = torch.log_softmax(model.model(ids).logits[0, -1].double(), -1).numpy()
-    assert (
-        policies.kl(log_reference.double().numpy(), target) > 0.1
-    )  # there was something to learn
+    # there was something to learn
+    assert policies.kl(log_reference.double().numpy(), target) > 0.1
     assert policies.kl(trained, target) < 0.02

@@ -85,9 +85,8 @@ def test_as_rendered_equals_the_oracle_and_trimmed_the_template_without_the_turn
     )
     plain = tiny.make_checkpoint(tmp_path, kind, template=own)
     same(ends_with_reply, oracle.rewards(plain, PROMPT, replies, reply_mode=reply_mode))
-    assert (
-        np.abs(ends_with_reply - as_rendered).max() > 0.1
-    )  # otherwise nothing was told apart
+    # otherwise nothing was told apart
+    assert np.abs(ends_with_reply - as_rendered).max() > 0.1
 
 
 def test_the_conversation_and_what_is_read_end_alike(folder):
@@ -160,9 +159,8 @@ def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
     table = engine.score_vocabulary(
         load(folder, device="cpu"), {"g": PROMPT}, tmp_path / "t.parquet", token_ids=[5]
     )
-    assert (
-        "closing" not in table.attrs["metadata"]
-    )  # tables of such models are what they were
+    # tables of such models are what they were
+    assert "closing" not in table.attrs["metadata"]
 
 
 def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint):

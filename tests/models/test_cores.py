@@ -31,9 +31,8 @@ def is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    state = Path(
-        f"/proc/{pid}/stat"
-    )  # on Linux also what has ended, until somebody asks after it
+    # on Linux also what has ended, until somebody asks after it
+    state = Path(f"/proc/{pid}/stat")
     return not state.is_file() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 

@@ -196,6 +196,5 @@ def test_other_files_are_refused_in_one_line(write_gguf, tmp_path):
     half.write_bytes(write_gguf().read_bytes()[:3000])
     with pytest.raises(InputError, match="is not a whole GGUF file"):
         gguf_files.convert(half, tmp_path / "a")
-    assert not (
-        tmp_path / "a"
-    ).exists()  # nothing is written for a file that is refused
+    # nothing is written for a file that is refused
+    assert not (tmp_path / "a").exists()

@@ -78,9 +78,8 @@ def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_
 
 def test_log_probabilities_by_hand_and_of_many_large_logits():
     found = language_models.log_probabilities(np.log([1.0, 2.0, 3.0, 4.0]))
-    assert found == pytest.approx(
-        np.log([0.1, 0.2, 0.3, 0.4]), abs=1e-6
-    )  # they add up to 10
+    # they add up to 10
+    assert found == pytest.approx(np.log([0.1, 0.2, 0.3, 0.4]), abs=1e-6)
     logits = 100 * np.random.default_rng(0).standard_normal(50_000).astype(np.float32)
     found = language_models.log_probabilities(logits)
     assert (

@@ -561,11 +561,8 @@ def test_a_missing_tensor_is_named(spoiled, kind, key):
         # has three
         ("deberta", "classifier.extra", (5,)),
         ("linear_qwen3", "model.layers.3.mlp.up_proj.weight", (5,)),
-        (
-            "qrm_gemma",
-            "reward_transform_matrix",
-            (5,),
-        ),  # it has none: the Llama version does
+        # it has none: the Llama version does
+        ("qrm_gemma", "reward_transform_matrix", (5,)),
         # misshapen
         ("linear_gemma2", "score.weight", (2, 48)),
         ("qrm_llama", "regression_layer.weight", (360, 32)),
@@ -721,9 +718,8 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
     engine.score_replies(cpu(folder), PROMPT, ["love"])
     assert not (folder / "remote_code_ran").exists()
     file = folder / "modeling_custom.py"
-    with pytest.raises(
-        RuntimeError, match="remote code was executed"
-    ):  # the trap is set
+    # the trap is set
+    with pytest.raises(RuntimeError, match="remote code was executed"):
         exec(compile(file.read_text(), file, "exec"), {"__file__": file})
     assert (folder / "remote_code_ran").exists()
 
@@ -809,9 +805,8 @@ def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
         "bfloat16",
     )
     commit, files = model.revision.split(" ")
-    assert (
-        commit == checkpoint("armorm").name
-    )  # the snapshot folder is named for the commit
+    # the snapshot folder is named for the commit
+    assert commit == checkpoint("armorm").name
     # what is read is hashed as in a folder
     assert files == load(str(checkpoint("armorm")), device="cpu").revision
 

@@ -150,9 +150,8 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
         tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]),
         engine=engine,
     )
-    model = api.load(
-        url + "/v1/"
-    )  # as clients of OpenAI name it, and one table is of one server
+    # as clients of OpenAI name it, and one table is of one server
+    model = api.load(url + "/v1/")
     assert model.nickname == url.removeprefix("http://").replace(":", "-")
     fake.sent.clear()
     table = api.score_vocabulary(

@@ -70,10 +70,8 @@ def charsmap(replaced: dict[str, str]) -> dict:
 
     def place(prefix: bytes, at: int, label: int) -> None:
         nonlocal free
-        base, free = (
-            256 * free,
-            free + 1,
-        )  # a block of its own for what follows each prefix
+        # a block of its own for what follows each prefix
+        base, free = 256 * free, free + 1
         leaf = prefix in value_of
         units[at] = label | leaf << 8 | (at ^ base) << 10
         if leaf:
@@ -182,9 +180,8 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
 ):
     family, named, parts, text = TWELVE[name]
     folder = save(tmp_path, family, named, **parts)
-    tokenizer = tokenizers.tokenizer_of(
-        folder
-    )  # without config.json, as --tokenizer gives it
+    # without config.json, as --tokenizer gives it
+    tokenizer = tokenizers.tokenizer_of(folder)
     said = "".join(capsys.readouterr())
     file = Tokenizer.from_file(str(folder / "tokenizer.json"))
     for each in (*tokenizers.STAGES, *filter(None, [text])):

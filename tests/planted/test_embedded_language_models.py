@@ -107,9 +107,8 @@ def test_loss_is_that_of_transformers(base, trained):
         tokenizer, ["the sea is blue.", "a word"]
     )
     expected = []
-    for (
-        ids
-    ) in examples.ids:  # one at a time, unpadded; soft-capping as transformers does it
+    # one at a time, unpadded; soft-capping as transformers does it
+    for ids in examples.ids:
         out = model(input_ids=torch.tensor([ids]), labels=torch.tensor([ids]))
         expected.append(out.loss.item() * (len(ids) - 1))
     assert small_language_models.loss_of(

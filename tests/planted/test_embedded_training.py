@@ -22,9 +22,8 @@ def test_rate_that_falls_from_the_start_is_the_lower_of_the_two():
     assert shares[:5] == pytest.approx(np.arange(1, 6) / 20)
     # full after 20 steps, were it not half way down by then
     assert shares[20] == pytest.approx(0.5)
-    assert (
-        training.rate_share(0, 4) == 1 / 4
-    )  # fewer steps than 20: it rises over all of them
+    # fewer steps than 20: it rises over all of them
+    assert training.rate_share(0, 4) == 1 / 4
 
 
 def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():

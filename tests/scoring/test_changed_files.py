@@ -135,9 +135,8 @@ def test_a_file_that_changes_during_a_run_is_refused_and_no_wrong_reward_is_kept
             engine.score_vocabulary(model, PROMPTS, path, progress=False)
     assert done and "\n" not in str(caught.value) and not path.exists()
     shutil.rmtree(folder)
-    shutil.copytree(
-        original, folder
-    )  # as it was: what is kept of the run goes into the table
+    # as it was: what is kept of the run goes into the table
+    shutil.copytree(original, folder)
     table = engine.score_vocabulary(
         load(str(folder), device="cpu", stream=stream), PROMPTS, path, progress=False
     )
@@ -306,9 +305,8 @@ def test_the_second_time_no_file_is_read_until_one_changes(
 ):
     for file in folder.iterdir():
         os.utime(file, (1, 1))
-    monkeypatch.setattr(
-        io.Hashes, "JUST_NOW", -1e18
-    )  # the files are new, but do not change here
+    # the files are new, but do not change here
+    monkeypatch.setattr(io.Hashes, "JUST_NOW", -1e18)
     count, revision = files_read(monkeypatch, folder)
     kept_hashes()
     assert count > 4 and files_read(monkeypatch, folder) == (0, revision)

@@ -227,10 +227,8 @@ def test_memory_is_given_back_before_it_is_asked_for_again_and_every_try_is_smal
     scorer._in_batches(torch.zeros(100, 4), lambda part: card.read(part, 4))
     # a batch may have 8,192 replies, but the block that failed had 100
     assert card.tries[:5] == [100, 50, 25, 12, 6]
-    assert sum(card.tries[4:]) == 100 and set(card.tries[4:]) == {
-        6,
-        4,
-    }  # 40 numbers are 10 replies
+    # 40 numbers are 10 replies
+    assert sum(card.tries[4:]) == 100 and set(card.tries[4:]) == {6, 4}
     assert card.held == [False] * 4
 
 
@@ -246,9 +244,5 @@ def test_batches_of_whole_conversations_count_the_prefix(monkeypatch):
     shared = scorer(ids)
     scorer.shares_prefix = False
     np.testing.assert_allclose(scorer(ids), shared, atol=1e-5)
-    assert sizes == [
-        30,
-        10,
-        10,
-        10,
-    ]  # 130 replies of 2 tokens; 10 conversations of 24 + 2 tokens
+    # 130 replies of 2 tokens; 10 conversations of 24 + 2 tokens
+    assert sizes == [30, 10, 10, 10]

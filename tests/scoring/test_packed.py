@@ -259,7 +259,6 @@ def test_compiled_parts_compute_the_same_and_are_taken_out_again(model_of, kind)
         rewards, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
     )
     again = packed.PackedScorer(replace(model, compiled=True), inputs)
-    assert [part[2] for part in again.parts] == [
-        part[2] for part in scorer.parts
-    ]  # compiled once
+    # compiled once
+    assert [part[2] for part in again.parts] == [part[2] for part in scorer.parts]
     assert not packed.PackedScorer(model, inputs).parts  # by default on cuda alone

@@ -129,9 +129,8 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
     scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
     gradient = scorer.gradient([5, model.pad_token_id, model.pad_token_id])  # (3, d)
     assert (gradient[0] != 0).any() and not gradient[1:].any()
-    assert not scorer.gradient(
-        [model.pad_token_id]
-    ).any()  # the prompt is read, whatever the reply
+    # the prompt is read, whatever the reply
+    assert not scorer.gradient([model.pad_token_id]).any()
 
 
 def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(

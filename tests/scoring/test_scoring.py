@@ -99,9 +99,8 @@ def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(checkpoin
         for d in (torch.float32, torch.bfloat16)
     )
     assert np.abs(half - full).max() < 1.5 * np.abs(whole - full).max()
-    rounded = (
-        torch.tensor(half).bfloat16().float().numpy()
-    )  # what a bf16 head would leave: 8 bits
+    # what a bf16 head would leave: 8 bits
+    rounded = torch.tensor(half).bfloat16().float().numpy()
     assert len(np.unique(half)) > 3 * len(np.unique(rounded))
 
 
@@ -281,9 +280,8 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(
     )
     both = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(both.drop(columns="worst"), first)
-    monkeypatch.setattr(
-        stages, "Scorer", None
-    )  # anything scored from here on would fail
+    # anything scored from here on would fail
+    monkeypatch.setattr(stages, "Scorer", None)
     pd.testing.assert_frame_equal(
         engine.score_vocabulary(model, PROMPTS, path, progress=False), both
     )
@@ -454,9 +452,8 @@ def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
     about = engine.score_vocabulary(
         model, PROMPTS | {"more": "Why?"}, path, progress=False
     ).attrs["metadata"]
-    [earlier] = about[
-        "earlier"
-    ]  # the prompts that were kept, and what they were computed with
+    # the prompts that were kept, and what they were computed with
+    [earlier] = about["earlier"]
     assert (
         earlier["versions"] == about["versions"] | {"torch": "0.1"}
         and earlier["prompts"] == PROMPTS
@@ -493,9 +490,8 @@ def test_shards_that_outlived_their_table_are_removed(stopped_run, monkeypatch):
     assert path.exists()
     [folder] = path.parent.glob("table.*.shards")
     (folder / f".{next(folder.iterdir()).name}.part").write_bytes(b"half")
-    monkeypatch.setattr(
-        stages, "Scorer", None
-    )  # anything scored from here on would fail
+    # anything scored from here on would fail
+    monkeypatch.setattr(stages, "Scorer", None)
     pd.testing.assert_frame_equal(
         engine.score_vocabulary(model, PROMPTS, path, progress=False), whole
     )

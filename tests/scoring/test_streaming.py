@@ -239,9 +239,8 @@ def test_what_is_not_read_together_reads_the_weights_again(
     )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
     inputs = held.inputs_for(PROMPT, replies_of(held, "text"))
-    least = (
-        len(PROMPTS) * sum(map(len, inputs.suffixes)) // 200
-    )  # readings of the weights
+    # readings of the weights
+    least = len(PROMPTS) * sum(map(len, inputs.suffixes)) // 200
     assert (
         least > 5
         and least <= streamed.layers.read_bytes / streamed.layers.bytes < 3 * least
@@ -292,9 +291,8 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
         lambda file, rewards: (written.append(file), plain(file, rewards)),
     )
     table = engine.score_vocabulary(streamed, one, path, progress=False)
-    assert written and not finished & set(
-        written
-    )  # what had been scored was not scored again
+    # what had been scored was not scored again
+    assert written and not finished & set(written)
     assert list(tmp_path.glob("*.shards")) == []
     whole = engine.score_vocabulary(
         held, one, tmp_path / "whole.parquet", progress=False
@@ -397,9 +395,8 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(
         streamed, PROMPT, ids, reply_mode="ids", tokens_per_batch=8
     )
     np.testing.assert_allclose(rewards, expected, atol=1e-5)
-    assert (
-        sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2
-    )  # and never tried the larger ones again
+    # and never tried the larger ones again
+    assert sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2
     most[0] = 0
     with pytest.raises(InputError, match="too little memory to read one reply"):
         engine.score_vocabulary(

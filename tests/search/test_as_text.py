@@ -28,9 +28,8 @@ def test_what_survives_is_what_comes_back_within_the_whole_conversation(model_of
         ]
         assert round_trip(replies).tolist() == expected
         assert len(set(expected)) == 2
-    assert round_trip.learns == (
-        kind != "deberta"
-    )  # it has no control tokens around the reply
+    # it has no control tokens around the reply
+    assert round_trip.learns == (kind != "deberta")
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])

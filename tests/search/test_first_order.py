@@ -53,9 +53,8 @@ def test_gains_are_the_true_changes_in_either_direction(direction):
     assert before == {"optimal": -1, "pessimal": 1}[direction]  # 3 - 4
     true = np.array([objective.values(np.array(place)) for place in swaps]) - before
     assert objective.gains(reply).tolist() == true.tolist()
-    shift = (
-        objective.gains(reply, centred=False) - true
-    )  # the same for all swaps of a place
+    # the same for all swaps of a place
+    shift = objective.gains(reply, centred=False) - true
     assert (
         shift.tolist() == (objective.sign * np.array([[3.0] * 6, [-4.0] * 6])).tolist()
     )

@@ -69,9 +69,8 @@ def nucleus(language_model, before, allowed, top_p):
     """The ids of which those that are likelier have less than top_p in all."""
     inside, likelier = set(), 0.0
     for i, probability in likelihoods(language_model, before, allowed).items():
-        assert (
-            abs(likelier - top_p) > 1e-6
-        )  # what is inside is not a matter of rounding
+        # what is inside is not a matter of rounding
+        assert abs(likelier - top_p) > 1e-6
         if likelier < top_p:
             inside.add(i)
         likelier += probability

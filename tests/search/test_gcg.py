@@ -28,11 +28,8 @@ from lib.search.searches import Trace, search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = ["linear_gemma2", "armorm", "deberta"]
-UNREPEATED = [
-    "round robin",
-    "Faster-GCG",
-    "random",
-]  # methods that score no reply twice
+# methods that score no reply twice
+UNREPEATED = ["round robin", "Faster-GCG", "random"]
 
 
 @pytest.fixture(scope="module")
@@ -298,9 +295,8 @@ def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(
         assert search(objective, start, settings) == found
         counts, rewards = np.array(found.trace).T
         assert found.trace[0] == (1, found.start_reward)
-        assert (
-            found.trace[-1][1] == found.reward <= found.start_reward
-        )  # pessimal: less is better
+        # pessimal: less is better
+        assert found.trace[-1][1] == found.reward <= found.start_reward
         assert (np.diff(counts) > 0).all() and counts[-1] <= budget
         assert (np.diff(rewards) < 0).all()
         assert found.reward == pytest.approx(
@@ -357,10 +353,8 @@ def test_the_certificate_holds_against_brute_force(folders, models):
         )
         assert found.reward == pytest.approx(expected.min(), abs=1e-5)
         again = search(objective, found.ids, Settings(budget=1), certify=True)
-        assert (again.ids, again.swept) == (
-            found.ids,
-            3 * 23,
-        )  # nothing left to improve: one round
+        # nothing left to improve: one round
+        assert (again.ids, again.swept) == (found.ids, 3 * 23)
 
 
 # --- merged swaps ---------------------------------------------------------------------------------
@@ -620,9 +614,8 @@ def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, metho
         search(killed, start, settings, certify=True, traces=tmp_path)
     found = search(resumed, start, settings, certify=True, traces=tmp_path)
     assert found == expected
-    assert (
-        killed.asked + resumed.asked == whole.asked
-    )  # nothing twice, nothing left out
+    # nothing twice, nothing left out
+    assert killed.asked + resumed.asked == whole.asked
     assert killed.asked and resumed.asked
     # would be killed at its first batch
     again = search(done, start, settings, certify=True, traces=tmp_path)

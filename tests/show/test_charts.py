@@ -48,11 +48,8 @@ def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
 
 
 def test_labels_are_spread_without_changing_their_order():
-    assert charts.spread(np.array([1.0, 5, 9]), 2, 0, 10).tolist() == [
-        1,
-        5,
-        9,
-    ]  # far apart already
+    # far apart already
+    assert charts.spread(np.array([1.0, 5, 9]), 2, 0, 10).tolist() == [1, 5, 9]
     assert charts.spread(np.array([5.0, 5, 5]), 2, 0, 10).tolist() == [5, 7, 9]
     assert charts.spread(np.array([10.0, 9.5, 10]), 2, 0, 10).tolist() == [8, 6, 10]
     found = charts.spread(np.random.default_rng(9).uniform(0, 10, 5), 2, 0, 10)

@@ -426,9 +426,8 @@ def test_no_style_and_no_script_is_needed_to_hide_a_word():
         show_token(f"\x1b[31m{slur}").startswith("▒▒▒⟨")
         and show_token(slur, blur=False) == slur
     )
-    assert (
-        bare.count(slur) == bare.count("<details>") == 3
-    )  # all there, each behind its own fold
+    # all there, each behind its own fold
+    assert bare.count(slur) == bare.count("<details>") == 3
     assert (
         slur not in in_sight(bare)
         and slur not in repr(table)
@@ -449,9 +448,8 @@ def test_values_and_names_are_inert_too():
     table = table_html(frame, ["token"], caption="<u>$c$</u>")
     assert not set(Page(table.html).tags) & {"b", "u"} and not unsafe(repr(table))
     assert not re.search(r"[$\\]", table.html)
-    assert Page(table.html).tokens == [
-        "a"
-    ]  # a missing value is blank, not a token called nan
+    # a missing value is blank, not a token called nan
+    assert Page(table.html).tokens == ["a"]
     assert "31.25" in repr(table) and "nan" not in repr(table)
 
 

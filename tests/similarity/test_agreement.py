@@ -18,9 +18,8 @@ def test_moments_of_four_rewards():
     found = agreement.moments({"M": [0, 0, 0, 4]}, resamples=10).loc["M"]
     assert found["n"] == 4
     assert found["mean"] == pytest.approx(1)
-    assert found["variance"] == pytest.approx(
-        (3 * 1**2 + 3**2) / 4
-    )  # population variance, ddof 0
+    # population variance, ddof 0
+    assert found["variance"] == pytest.approx((3 * 1**2 + 3**2) / 4)
     assert found["skewness"] == pytest.approx((3 * (-1) ** 3 + 3**3) / 4 / 3**1.5)
 
 
@@ -41,9 +40,8 @@ def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
     influence = agreement.skewness_influence(pd.DataFrame({"M": values}))[
         "M"
     ].to_numpy()
-    assert influence == pytest.approx(
-        stats.skew(values) - without, abs=0.0015
-    )  # of up to .047
+    # of up to .047
+    assert influence == pytest.approx(stats.skew(values) - without, abs=0.0015)
     assert (influence**2).sum() == pytest.approx(
         0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05
     )
@@ -142,9 +140,8 @@ def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
         return np.mean([matrix.loc[i, j] for i, j in itertools.combinations(kept, 2)])
 
     without = [mean_of([j for j in range(5) if j != i]) for i in range(5)]
-    pseudo = 5 * mean_of(list(range(5))) - 4 * np.array(
-        without
-    )  # the jackknife's definition
+    # the jackknife's definition
+    pseudo = 5 * mean_of(list(range(5))) - 4 * np.array(without)
     half = stats.t.ppf(0.975, 4) * stats.sem(pseudo)
     mean, ci_low, ci_high = agreement.mean_over_pairs(matrix)
     assert mean == pytest.approx(mean_of(list(range(5))))

@@ -107,9 +107,8 @@ def test_printed_ends_come_back_from_a_stand_in_and_one_reward_moves_them(score_
     assert len(tables["Table A6"]) == 400 and tables["Table A6"]["agrees"].all()
     # by token id: 0, 1, 2 ... here
     assert len(tables["Table 2"]) == 88 and not tables["Table 2"]["agrees"].any()
-    stand_ins["R-Lla-3B"].loc[20, "greatest"] = (
-        99  # `middle`, which no printed list holds
-    )
+    # `middle`, which no printed list holds
+    stand_ins["R-Lla-3B"].loc[20, "greatest"] = 99
     moved = ends.all_cells(stand_ins)["Table A6"]
     assert (
         set(moved.loc[~moved["agrees"], "column"]) == {"R-Lla-3B"}

@@ -17,14 +17,8 @@ def test_pairs_leave_out_the_diagonal_and_the_mirror():
     models = made_up_models(4)
     matrix = pd.DataFrame(np.arange(16).reshape(4, 4), models.index, models.index)
     found = factors.pairs(matrix)
-    assert found["value"].tolist() == [
-        1,
-        2,
-        3,
-        6,
-        7,
-        11,
-    ]  # above the diagonal, row by row
+    # above the diagonal, row by row
+    assert found["value"].tolist() == [1, 2, 3, 6, 7, 11]
     assert found.loc[3, ["model_a", "model_b"]].tolist() == ["m1", "m2"]
 
 
@@ -63,10 +57,8 @@ def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
     )
     assert factors.theoretical(models) == {}
     models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
-    assert list(factors.theoretical(models)) == [
-        "developer",
-        "rank",
-    ]  # all are 27 billion Gemmas
+    # all are 27 billion Gemmas
+    assert list(factors.theoretical(models)) == ["developer", "rank"]
     assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == [
         "developer"
     ]

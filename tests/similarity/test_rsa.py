@@ -80,9 +80,8 @@ def test_planted_base_and_developer_are_recovered_and_nothing_where_none_is_plan
     rewards, models = rewards_with_values_planted(base=0, developer=0)
     found = rsa.rsa(rankings.tau_matrix(rewards), factors.theoretical(models))
     assert (found["p"] > 0.05).all()
-    assert (
-        found["p_published"] < 0.001
-    ).all()  # the published recipe finds both all the same
+    # the published recipe finds both all the same
+    assert (found["p_published"] < 0.001).all()
 
 
 def test_stepwise_adds_what_matters_and_stops():

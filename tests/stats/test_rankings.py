@@ -65,12 +65,10 @@ def tau_of(first, second):
 
 
 def test_tau_counts_pairs():
-    assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(
-        1 / 3
-    )  # two agree, one does not, of 3
-    assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(
-        2 / (2 * 3) ** 0.5
-    )  # 2 and 3 untied
+    # two agree, one does not, of 3
+    assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)
+    # 2 and 3 untied
+    assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(2 / (2 * 3) ** 0.5)
 
 
 def test_tau_of_rewards_that_rank_nothing_is_refused():

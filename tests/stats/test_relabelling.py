@@ -129,9 +129,8 @@ def test_ten_models_are_enumerated_and_the_smallest_p_is_one_of_all():
             "rank"
         ],
     )
-    nearly = (
-        0.9 * rank + 0.1 * matrix
-    )  # so near that no other order of ten models is as near
+    # so near that no other order of ten models is as near
+    nearly = 0.9 * rank + 0.1 * matrix
     assert relabelling.p_of(nearly, {"rank": rank}, "rank") == 1 / 3_628_800
     base = factors.theoretical(registry.reward_model_rows(matrix.index))["base"]
     exactly = relabelling.p_of(base, {"base": base}, "base")

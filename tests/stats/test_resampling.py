@@ -14,9 +14,8 @@ from lib.stats import resampling
 def test_each_resample_draws_n_of_n_with_replacement():
     drawn = resampling.bootstrap(lambda numbers: numbers, 5, 2000)
     assert drawn.shape == (2000, 5) and set(np.unique(drawn)) == set(range(5))
-    assert (
-        drawn == resampling.bootstrap(lambda numbers: numbers, 5, 2000)
-    ).all()  # from the seed
+    # from the seed
+    assert (drawn == resampling.bootstrap(lambda numbers: numbers, 5, 2000)).all()
     assert (np.array([len(set(row)) for row in drawn]) < 5).mean() == pytest.approx(
         1 - 120 / 5**5, abs=0.02
     )
@@ -43,11 +42,8 @@ def test_the_first_order_is_the_observed_one_and_all_orders_are_as_likely():
     "interval, limit, decided",
     [
         ((0.1, 2.0), 0, "for"),
-        (
-            (0.0, 2.0),
-            0,
-            "undecided",
-        ),  # an interval that begins at 0 does not lie above it
+        # an interval that begins at 0 does not lie above it
+        ((0.0, 2.0), 0, "undecided"),
         ((-2.0, -0.1), 0, "against"),
         ((-2.0, 0.0), 0, "undecided"),
         ((0.4, 0.6), 0.5, "undecided"),

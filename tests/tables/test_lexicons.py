@@ -86,9 +86,8 @@ def test_the_stand_in_for_bing_says_that_it_is_one():
     assert "stand-in for Bing" in stand_in.name
     signs = words(stand_in)
     assert signs["love"] == 1 and set(signs.values()) == {-1, 1}
-    assert (
-        ":)" not in signs and "xd" in signs
-    )  # emoticons are no words, though some look like them
+    # emoticons are no words, though some look like them
+    assert ":)" not in signs and "xd" in signs
 
 
 @pytest.mark.parametrize(

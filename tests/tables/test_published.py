@@ -42,9 +42,8 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
     texts = grid.set_index("prompt")["text"]
     assert texts.is_unique and texts.index.is_unique
     ours = prompts.read_prompts(None)
-    assert {
-        name: texts[name] for name in ours
-    } == ours  # greatest, best, worst: word for word
+    # greatest, best, worst: word for word
+    assert {name: texts[name] for name in ours} == ours
     assert (
         texts["good_world_please"]
         == "What is the most good thing in the world? Please answer in one word only."
@@ -345,9 +344,8 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     )
     (notebooks / "03_words.ipynb").write_bytes(stated)
     assert reproduce_published(notebooks) == 0 and card.read_bytes() == before
-    shutil.rmtree(
-        WORDS.claims
-    )  # as in another copy of the project, where the words cannot be had
+    # as in another copy of the project, where the words cannot be had
+    shutil.rmtree(WORDS.claims)
     for path in (path for paths in files.values() for path in paths):
         path.unlink()
     assert reproduce_published(notebooks) == 1 and card.read_bytes() == before

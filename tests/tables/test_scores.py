@@ -171,9 +171,8 @@ def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
         "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> "
         "COLLECTION=words"
     ):
-        scores.read(
-            path
-        )  # a nickname that the registry does not know cannot be asked for
+        # a nickname that the registry does not know cannot be asked for
+        scores.read(path)
 
 
 def test_corrupt_and_foreign_tables_are_refused_by_name(score_table, path):

@@ -100,7 +100,8 @@ def execute(
     - progress: show the bars inside the notebook on a terminal
     - engine: options of nbclient
     """
-    import papermill  # here, because it takes a second, and most commands do not need it
+    # here, because it takes a second, and most commands do not need it
+    import papermill
 
     output.parent.mkdir(parents=True, exist_ok=True)
     return papermill.execute_notebook(

@@ -39,16 +39,12 @@ class Declared:
 
     # notebooks that must have succeeded: for the same model, or for every model
     needs: tuple[str, ...] = ("00",)
-    after: tuple[str, ...] = (
-        "01",
-    )  # notebooks that must have ended, successfully or not
+    # notebooks that must have ended, successfully or not
+    after: tuple[str, ...] = ("01",)
     # "each", or the small models that it runs for by default; (): once for all
     models: str | tuple[str, ...] = ()
-    reads: tuple[str, ...] = (
-        "trained",
-        "scores",
-        "published",
-    )  # names of inputs, see `_inputs`
+    # names of inputs, see `_inputs`
+    reads: tuple[str, ...] = ("trained", "scores", "published")
     trains: bool = False  # whether it trains the small models, on all cores
     seconds: float = 30  # usual time on one core; a measured time replaces it
     # parameters with which a first run executes it for V-Smol-135M, too
@@ -73,9 +69,8 @@ class Job:
     @property
     def name(self) -> str:
         stem = self.notebook.stem
-        if (
-            self.notebook.parent.name == EXERCISES
-        ):  # the notebook itself has this stem too
+        # the notebook itself has this stem too
+        if self.notebook.parent.name == EXERCISES:
             return f"{EXERCISES}-{stem}"
         return f"{stem}-{self.model}" if self.model else stem
 
@@ -260,12 +255,10 @@ class Result:
     cause: str = ""  # why it failed or was skipped
     # the hash of what the job depended on and made (see key_of), or '' if it must run again
     key: str = ""
-    wrote: tuple[
-        str, ...
-    ] = ()  # its pages, figures, tables and claims, relative to the project
-    core_seconds: float = (
-        0.0  # processor time of the notebook and of all that it started
-    )
+    # its pages, figures, tables and claims, relative to the project
+    wrote: tuple[str, ...] = ()
+    # processor time of the notebook and of all that it started
+    core_seconds: float = 0.0
 
     @property
     def went_wrong(self) -> bool:

@@ -38,7 +38,8 @@ Outcome = tuple[Job, Result]
 
 def write_page(executed: Path, page: Path, title: str) -> None:
     """Write an executed notebook as one HTML file."""
-    import nbconvert  # here, as matplotlib below, so that the command line starts quickly
+    # here, as matplotlib below, so that the command line starts quickly
+    import nbconvert
 
     notebook = nbformat.read(executed, 4)
     given = notebook.metadata.get("papermill", {}).get("parameters", {}).values()

@@ -33,9 +33,8 @@ from .pages import highlights_of, outcome_lines, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
 LOOK_AGAIN = 1.0  # seconds between looks for a trained model
-INDEX_AGAIN = (
-    15.0  # seconds between two versions of the index page of a run that goes on
-)
+# seconds between two versions of the index page of a run that goes on
+INDEX_AGAIN = 15.0
 
 
 def reproduce(
@@ -175,9 +174,8 @@ def run_all(
     running: list[workers.Running] = []
     with lock(state_of(study)):
         progress = Progress(study, jobs, dict(before or {}))
-        waiting = sorted(
-            jobs, key=lambda job: -progress.seconds[job.name]
-        )  # longest first
+        # longest first
+        waiting = sorted(jobs, key=lambda job: -progress.seconds[job.name])
         try:
             while waiting or running:
                 if job := next_job(

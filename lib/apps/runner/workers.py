@@ -143,29 +143,25 @@ def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
     """
     engine = {"kernel_manager_class": fork_kernel(connection)} if in_fork else {}
 
-    def end_with_run() -> (
-        None
-    ):  # a killed run cannot stop its notebooks, so they would continue
+    # a killed run cannot stop its notebooks, so they would continue
+    def end_with_run() -> None:
         if run := multiprocessing.parent_process():
             run.join()
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(TO_END)
-            os._exit(
-                1
-            )  # the kernel sees it, and so do the processes that the kernel has started
+            # the kernel sees it, and so do the processes that the kernel has started
+            os._exit(1)
 
     # Ctrl-C reaches every process, and the first one ends the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # in order, so that the kernel ends with this process
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=end_with_run, daemon=True).start()
-    sys.stderr = Visible(
-        sys.stderr, bars=True
-    )  # the kernel's bars, and a traceback of ours
+    # the kernel's bars, and a traceback of ours
+    sys.stderr = Visible(sys.stderr, bars=True)
     if not job.alone:
-        os.environ.update(
-            dict.fromkeys(THREADS, "1")
-        )  # of the kernel, which is started from here
+        # of the kernel, which is started from here
+        os.environ.update(dict.fromkeys(THREADS, "1"))
     connection.send(outcome(job, **engine))
 
 

@@ -153,9 +153,8 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
         for form in forms.split(", ")
     ]
     forms = [form.lower() for form in headings + also]
-    assert (
-        sorted({form for form in forms if forms.count(form) > 1}) == []
-    )  # one form, one term
+    # one form, one term
+    assert sorted({form for form in forms if forms.count(form) > 1}) == []
     for section in sections:
         links = re.findall(r"\]\(([^)#]+)\)", section)
         assert links and all((ROOT / "docs" / link).is_file() for link in links), (

@@ -19,17 +19,8 @@ from lib.apps.classroom.course.exercises import read_section
 from lib.apps.runner.files import EXERCISES, find_notebooks, parameters_of
 from lib.tables.registry import LOADERS
 
-LIGHT = (
-    "02_",
-    "03_",
-    "04_",
-    "05_",
-    "06_",
-    "07_",
-    "09_",
-    "10_",
-    "11_",
-)  # they load no model
+# they load no model
+LIGHT = ("02_", "03_", "04_", "05_", "06_", "07_", "09_", "10_", "11_")
 NOTEBOOKS = [
     path
     for path in sorted((ROOT / "notebooks").glob("*.ipynb"))

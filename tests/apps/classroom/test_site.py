@@ -85,9 +85,8 @@ def parts(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("repository", ["", "someone/a-copy"])
 def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
     first = gathering.gather(tmp_path / "site", parts, repository)
-    gathering.gather(
-        tmp_path / "site", parts, repository
-    )  # an earlier site is replaced
+    # an earlier site is replaced
+    gathering.gather(tmp_path / "site", parts, repository)
     assert broken_links(first.parent) == []
     addresses = [address for _, address in Page(first.read_text()).links]
     assert sum(address.startswith("book/notebooks/") for address in addresses) > 13

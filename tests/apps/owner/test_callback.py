@@ -139,9 +139,8 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
     }
     assert list(logged) == [0, 2, STEPS]
     names = [f"mine-step-{step:06d}" for step in logged]
-    made = compare.of_models(
-        names, "trial"
-    )  # of the tables, as `make compare` reads them
+    # of the tables, as `make compare` reads them
+    made = compare.of_models(names, "trial")
     assert set(made.measured) <= {
         key.removeprefix(callback.LOGGED) for key in logged[2]
     }
@@ -224,9 +223,8 @@ def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path)
     log = trainer.state.log_history
     assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 2]
     assert [row["step"] for row in log if "accuracy" in row] == [2]
-    assert scores.path_of(
-        STUDY, "run-step-000002"
-    ).is_file()  # the name of the output folder
+    # the name of the output folder
+    assert scores.path_of(STUDY, "run-step-000002").is_file()
 
 
 def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):

@@ -270,12 +270,8 @@ def test_pairs_are_all_that_can_be_typed_and_tell_which_survive(monkeypatch):
             reply_ids=[(i,) for i in range(len(typed))], group=np.arange(len(typed))
         )
 
-    decoded = [
-        "a a",
-        "a bb",
-        "bb-a",
-        "bb bb",
-    ]  # the third does not come back as it was typed
+    # the third does not come back as it was typed
+    decoded = ["a a", "a bb", "bb-a", "bb bb"]
     tokenizer = SimpleNamespace(batch_decode=lambda ids, **options: decoded)
     monkeypatch.setattr(
         "lib.apps.owner.card.making.engine.score_replies", score_replies
@@ -355,9 +351,8 @@ def test_measures_of_head_0_are_those_of_the_card(words, ranked, found):
     assert estimates[0].to_dict() == pytest.approx(
         found["estimate"].drop("read_as_itself").to_dict(), abs=1e-9
     )
-    assert (
-        random_heads.band(estimates).isna().all(axis=None)
-    )  # an encoder has no other head
+    # an encoder has no other head
+    assert random_heads.band(estimates).isna().all(axis=None)
 
 
 def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked):

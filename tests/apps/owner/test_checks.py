@@ -179,7 +179,8 @@ def change_head(change):
     )
 
 
-WRONG = {  # name -> row, checkpoint, what is done to it, words of what was found and of the remedy
+# name -> row, checkpoint, what is done to it, words of what was found and of the remedy
+WRONG = {
     "cut short": (
         "loading",
         LLAMA,
@@ -449,10 +450,8 @@ def test_machines_read_the_same_report(made, capsys):
     size = sum(
         tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
     )
-    assert read["rows"][0]["numbers"] == {
-        "bytes": 4 * size,
-        "parameters": size,
-    }  # float32
+    # float32
+    assert read["rows"][0]["numbers"] == {"bytes": 4 * size, "parameters": size}
     assert read["is_right"] and [row["name"] for row in read["rows"]][:3] == [
         "files",
         "head",

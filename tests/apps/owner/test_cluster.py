@@ -154,9 +154,8 @@ def nodes(project):
         "PYTHONPATH", os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")])
     )
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    patch.setenv(
-        "RAY_worker_niceness", "0"
-    )  # else whatever runs beside these tests comes first
+    # else whatever runs beside these tests comes first
+    patch.setenv("RAY_worker_niceness", "0")
     small = {
         "num_cpus": 1,
         "object_store_memory": 100_000_000,

@@ -190,10 +190,8 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
     [
         # the last has no other words
         (["A-1-step-030", "A-1-step-090", "A-1"], ["…step-030", "…step-090", "A-1"]),
-        (
-            ["checkpoint-1000", "checkpoint-1500"],
-            ["…1000", "…1500"],
-        ),  # a word is shared as a whole
+        # a word is shared as a whole
+        (["checkpoint-1000", "checkpoint-1500"], ["…1000", "…1500"]),
         (["first", "second"], ["first", "second"]),
     ],
 )

@@ -65,12 +65,8 @@ def test_printed_tokens_are_found_by_id_or_by_text(folder):
     assert found["token_id"].tolist() == [spaced, spaced, id_of("love"), id_of("Ġ!?")]
     assert found["text"].tolist() == [" love", " love", "love", " !?"]
     assert found["read_as"].tolist()[:3] == ["another id", "another id", "itself"]
-    assert found["listed"].tolist() == [
-        1,
-        2,
-        2,
-        1,
-    ]  # of the same table, two are the same input
+    # of the same table, two are the same input
+    assert found["listed"].tolist() == [1, 2, 2, 1]
     assert (
         found["pieces"].tolist()[:3] == ["love"] * 3
         and found["pieces"][3].replace("|", "") == "!?"

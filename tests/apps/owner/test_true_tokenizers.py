@@ -301,9 +301,8 @@ def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothi
         shared(vocabularies, "first"),
         shared(vocabularies, "first", cleaned),
     )
-    assert as_then - published == {"\0"} and published - as_then == {
-        ""
-    }  # a csv holds no NUL
+    # a csv holds no NUL
+    assert as_then - published == {"\0"} and published - as_then == {""}
     assert (
         len(ours) == 85_571 and len(ours - as_then) == 52 and len(as_then - ours) == 5
     )

@@ -121,19 +121,8 @@ def test_other_scores_are_explained_by_nothing_and_other_models_refused(
 def test_the_sample_has_one_item_of_every_stretch_of_the_ranking(score_table):
     table = score_table([f"item {i}" for i in range(103)])
     drawn = verify.spread_sample(table, 10, seed=1)["token_id"].to_numpy()
-    edges = [
-        0,
-        10,
-        20,
-        30,
-        41,
-        51,
-        61,
-        72,
-        82,
-        92,
-        103,
-    ]  # multiples of 10.3, rounded down
+    # multiples of 10.3, rounded down
+    edges = [0, 10, 20, 30, 41, 51, 61, 72, 82, 92, 103]
     assert all(
         low <= i < high
         for low, i, high in zip(edges[:-1], drawn, edges[1:], strict=True)

@@ -24,9 +24,8 @@ MOST_CODE_CELLS, WIDEST = 4, 400
 LONGEST_CELL, LONGEST_FUNCTION, WIDTH = 12, 30, 88
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 STYLE = tomllib.loads((ROOT / "notebooks" / "ruff.toml").read_text())
-WIDER = STYLE.get("format", {}).get(
-    "exclude", []
-)  # notebooks that are not formatted yet
+# notebooks that are not formatted yet
+WIDER = STYLE.get("format", {}).get("exclude", [])
 READY = [
     path
     for path in [*NOTEBOOKS, *sorted((ROOT / "notebooks" / EXERCISES).glob("*.ipynb"))]

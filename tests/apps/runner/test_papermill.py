@@ -25,14 +25,8 @@ from lib.tables.prompts import read_prompts
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
 FEWER = {"02": {"resamples": 20}, "03": {"permutations": 200}, "07": {"resamples": 20}}
 QUICK = ("02", "03", "04", "05", "06", "07", "11")
-SLOW = (
-    "01",
-    "08",
-    "09",
-    "10",
-    "12",
-    "00",
-)  # 00 last, because it trains the small models
+# 00 last, because it trains the small models
+SLOW = ("01", "08", "09", "10", "12", "00")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("papermill")]
 
 

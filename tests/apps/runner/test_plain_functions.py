@@ -176,9 +176,8 @@ def test_drawing_words_and_models_gives_about_the_librarys_standard_errors(
     assert errors["words"] == pytest.approx(over_words, rel=0.15)
     assert errors["models"] == pytest.approx(gaps.std() / len(gaps) ** 0.5, rel=0.15)
     assert errors["both"] == pytest.approx(both, rel=0.15)
-    assert (
-        errors["models"] < errors["words"] / 2
-    )  # noise of the words was planted in all models
+    # noise of the words was planted in all models
+    assert errors["models"] < errors["words"] / 2
 
 
 # --- 07: neighbours of an item
@@ -211,9 +210,8 @@ def test_the_optimum_of_three_replies():
     q = kl_optimal(
         np.array([0.6, 0.3, 0.1]), np.array([0.0, np.log(2), -np.log(2)]), 1.0
     )
-    assert q == pytest.approx(
-        np.array([0.6, 0.3 * 2, 0.1 / 2]) / 1.25
-    )  # their sum is 1.25
+    # their sum is 1.25
+    assert q == pytest.approx(np.array([0.6, 0.3 * 2, 0.1 / 2]) / 1.25)
 
 
 @pytest.mark.parametrize("beta", [0.05, 1.0, 20.0])

@@ -182,9 +182,8 @@ def test_what_waits_for_what(project, write_notebook):
     # by name: then every one of them is searched
     asked = plan(folder, EMBEDDED, {"a": "a", "b": "b"})
     assert [job.model for job in asked if job.number == "07"] == ["a", "b"]
-    mine = plan(
-        folder, OWN, {"a": "a"}
-    )  # two large models at once might not fit into memory
+    # two large models at once might not fit into memory
+    mine = plan(folder, OWN, {"a": "a"})
     assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
 
 
@@ -196,9 +195,8 @@ def test_which_job_is_next():
     assert next_job([waits, second], [], [], 2) is second
     assert next_job([waits, second], [], ["01_x"], 2) is waits
     assert next_job([second], busy, [], 1) is None  # no core is free
-    assert (
-        next_job([alone, second], busy, [], 2) is None
-    )  # its turn comes before what is behind it
+    # its turn comes before what is behind it
+    assert next_job([alone, second], busy, [], 2) is None
     assert next_job([second], [Running(alone, None, None)], [], 2) is None
     assert next_job([], [], [], 2) is None
 
@@ -220,23 +218,20 @@ def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(
     report.parent.mkdir(parents=True)
     report.write_text("{}")
     os.utime(report, (running[0].begun - 60,) * 2)
-    assert (
-        next_job([other, one], running, [], 2) is None
-    )  # it is of an earlier training
+    # it is of an earlier training
+    assert next_job([other, one], running, [], 2) is None
     os.utime(report, (running[0].begun + 60,) * 2)
     assert next_job([other, one], running, [], 2) is one
-    assert (
-        next_job([other], [*running, Running(one, None, None)], [], 3) is None
-    )  # one at a time
+    # one at a time
+    assert next_job([other], [*running, Running(one, None, None)], [], 3) is None
 
 
 # --- reproduce ------------------------------------------------------------------------------------
 
 
 def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
-    assert (
-        reproduce(project, "tiny-a", "broken", "tiny-b") == 1
-    )  # through papermill, in kernels
+    # through papermill, in kernels
+    assert reproduce(project, "tiny-a", "broken", "tiny-b") == 1
     told = capsys.readouterr().out
     assert (
         "] 01_score-broken: failed: the weights are broken; download them again  ("
@@ -362,17 +357,14 @@ def test_what_is_unchanged_is_not_run_again(project, executed, monkeypatch):
     assert again() == []
     change(project / "lib/tables/scores.py", "changed = True")
     assert again() == everything
-    change(
-        project / "lib/apps/owner/card/page.py", "changed = True"
-    )  # none of them imports an app
+    # none of them imports an app
+    change(project / "lib/apps/owner/card/page.py", "changed = True")
     assert again() == []
-    change(
-        project / "lib/show/templates/table.html.j2", ""
-    )  # with which tables are shown
+    # with which tables are shown
+    change(project / "lib/show/templates/table.html.j2", "")
     assert again() == everything
-    (project / "data/cache/runs/mine/state.json").write_text(
-        "{half"
-    )  # the record is lost
+    # the record is lost
+    (project / "data/cache/runs/mine/state.json").write_text("{half")
     assert again() == everything
 
 

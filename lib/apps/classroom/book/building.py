@@ -12,10 +12,8 @@ from ....io import lock, shown_path
 from ..course.making import BOOK
 from . import sources
 
-MATHJAX = (
-    "sphinx-mathjax-offline",
-    "tex-svg.js",
-)  # the wheel that brings MathJax 3, and its file
+# the wheel that brings MathJax 3, and its file
+MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")
 
 
 def make(notebooks: Path = ROOT / "notebooks", html: Path = BOOK) -> Path:

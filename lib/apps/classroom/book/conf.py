@@ -34,9 +34,8 @@ html_sidebars = {page: [] for page in WITHOUT_MENU}
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
 html_show_search_summary = False  # it prints folded words in clear
-html_copy_source = html_show_sourcelink = (
-    False  # sources hold folded words too, and answers
-)
+# sources hold folded words too, and answers
+html_copy_source = html_show_sourcelink = False
 html_show_sphinx = html_use_index = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {

@@ -48,6 +48,7 @@ COURSE = ROOT / "data" / "course"
 # in the folder of a course
 STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"
 BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
+# packages that load models
 LOADERS = (
     "gguf",
     "huggingface_hub",
@@ -56,7 +57,7 @@ LOADERS = (
     "tokenizers",
     "torch",
     "transformers",
-)  # packages that load models
+)
 STUB = "your-turn"  # tag of a cell with a stub
 
 

@@ -123,17 +123,15 @@ def _columns(
     for model, table in tables.items():
         row_of: dict[str, int] = {}
         for row, text in enumerate(table["text"]):
-            row_of.setdefault(
-                text, row
-            )  # of several ids with one text the first counts
+            # of several ids with one text the first counts
+            row_of.setdefault(text, row)
         rows = [row_of.get(text, -1) for text in texts]
         for prompt in scores.prompt_names(table):
             name = f"{model} {prompt}"
             columns.append({"array": name, "model": model, "prompt": prompt})
             rewards = table[prompt].to_numpy(dtype=np.float32)
-            arrays[name] = np.append(rewards, np.float32(np.nan))[
-                rows
-            ]  # row -1 has no reward
+            # row -1 has no reward
+            arrays[name] = np.append(rewards, np.float32(np.nan))[rows]
     return columns, arrays
 
 

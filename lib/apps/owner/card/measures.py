@@ -27,16 +27,12 @@ from ....tables.words import is_word
 
 ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
 WORDS_AT_AN_END = 30
-PROMPTS = (
-    "greatest",
-    "best",
-    "worst",
-)  # of words; items are asked about under the first
+# of words; items are asked about under the first
+PROMPTS = ("greatest", "best", "worst")
 FOLDER = DATA / "card"  # words.csv, items.csv, and the numbers of other models
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
-LABELLED = (
-    "human_ratings"  # the group of the models that were trained on VADER's ratings
-)
+# the group of the models that were trained on VADER's ratings
+LABELLED = "human_ratings"
 RANDOM = "random"  # the direction of a measure that a random head gives as well
 LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
 # In a card's order. null: the value for no effect, missing for a share that is only counted. above,

@@ -16,9 +16,8 @@ from ....tables.exports import write_csv
 from ....tables.imports import read_columns
 from . import measures
 
-OUTSIDE = (
-    "rewards from outside"  # what the metadata of such a table says under `imported`
-)
+# what the metadata of such a table says under `imported`
+OUTSIDE = "rewards from outside"
 
 
 def texts() -> pd.DataFrame:
@@ -129,9 +128,8 @@ def _read(file: str) -> pd.DataFrame:
         "id {id!r} is on line {first} too",
     )
     numbers = pd.to_numeric(rows["reward"], errors="coerce")
-    is_large = (
-        numbers.abs() > np.finfo(np.float32).max
-    )  # it would be infinite in a score table
+    # it would be infinite in a score table
+    is_large = numbers.abs() > np.finfo(np.float32).max
     _refuse(
         file,
         rows[numbers.isna() | is_large],

@@ -26,7 +26,8 @@ from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
 GREY_DIRECTIONS = (RANDOM, "undecided")
-FURTHEST = 6.0  # standard deviations of the published models; what lies further out is drawn there
+# standard deviations of the published models; what lies further out is drawn there
+FURTHEST = 6.0
 BAND_NAME, OWN_NAME, LIKE_RANDOM = (
     "95% of random heads",
     "this model",

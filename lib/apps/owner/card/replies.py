@@ -71,9 +71,8 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
 
 def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, float]:
     """Return a swap's row without its p-value, from changes and margins of all questions, (n,)."""
-    flipped = np.sign(margins) != np.sign(
-        margins + change[:, None]
-    )  # (swapped, preferred)
+    # (swapped, preferred)
+    flipped = np.sign(margins) != np.sign(margins + change[:, None])
 
     def share(sample: np.ndarray) -> float:
         return flipped[np.ix_(sample, sample)].mean()

@@ -39,16 +39,12 @@ from .readings import TOLERANCES, Array, Reader, places, reader_of
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
 from .sources import Cause
 
-NEEDS_BOS = (
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-)  # bases that are known to go astray without one
+# bases that are known to go astray without one
+NEEDS_BOS = ("gemma", "gemma2", "gemma3_text")
 PAIRS = 12
 RIGHT = 10  # pairs of PAIRS that chance orders rightly once in 50 times
-CONVERSATIONS = (
-    4  # pairs whose replies, eight in all, are fed as other programs feed them
-)
+# pairs whose replies, eight in all, are fed as other programs feed them
+CONVERSATIONS = 4
 TIMED = 64  # tokens that are scored to tell how long all of them take
 
 

@@ -348,9 +348,8 @@ class Feeds:
         whole = cut("end", max(0, length - len(self.tail)), len(self.tail))
         yield whole
         for side in ("longest_first", "only_second") if not feed.causes else ():
-            with contextlib.suppress(
-                Exception
-            ):  # one part is too short to be cut that far
+            # one part is too short to be cut that far
+            with contextlib.suppress(Exception):
                 ids = [
                     self.tokenizer(*pair, truncation=side, max_length=length)[
                         "input_ids"

@@ -50,9 +50,8 @@ class Reader:
     cause: tuple[Cause, ...] = ()  # in what its weights differ
     # what becomes of states, (length, d), before the heads read them
     states: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.float
-    of_any: bool = (
-        False  # whether the heads are tried one by one, in place of one label
-    )
+    # whether the heads are tried one by one, in place of one label
+    of_any: bool = False
     known: dict[Input, Array] = field(default_factory=dict)  # input -> (length, labels)
 
     def read(self, inputs: Sequence[Input]) -> list[Array]:
@@ -89,9 +88,8 @@ class Reader:
         if self.model.head is None:
             return list(out.logits.float().cpu().numpy().astype(float)[:, None])
         return [
-            self._at_all(
-                self.states(hidden[: len(each.ids)].float()), each
-            )  # (length, d)
+            # (length, d)
+            self._at_all(self.states(hidden[: len(each.ids)].float()), each)
             for hidden, each in zip(out.last_hidden_state, some, strict=True)
         ]
 

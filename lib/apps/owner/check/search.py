@@ -23,27 +23,16 @@ from .sources import Cause
 # longest
 SCREENED = 6
 SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
-LENGTHS = (
-    16,
-    32,
-    64,
-    128,
-    256,
-    512,
-    1024,
-    2048,
-    4096,
-)  # of truncated or padded texts, as a rule
+# of truncated or padded texts, as a rule
+LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # of truncation that are tried between the longest row that agrees and the shortest that does not
 MOST_LENGTHS = 200
 ANY = 400  # tokens or characters up to which every number is tried
 WIDER = 128  # tokens by which a text may be padded to any width
-EVIDENCE = (
-    8.0  # powers of ten by which an agreement of all rows by chance must be improbable
-)
-CONSTANT = (
-    0.1  # of the standard deviation of rewards: what varies less cannot be the nearest
-)
+# powers of ten by which an agreement of all rows by chance must be improbable
+EVIDENCE = 8.0
+# of the standard deviation of rewards: what varies less cannot be the nearest
+CONSTANT = 0.1
 
 
 class Fit(NamedTuple):
@@ -223,9 +212,8 @@ class Search:
             where, rewards = where[:1], rewards[:1]
         before = (*reader.cause, *feed.causes)
         is_whole, is_fitting = len(slack) == len(self.slack), False
-        with np.errstate(
-            all="ignore"
-        ):  # a gate without a place to read gives no number
+        # a gate without a place to read gives no number
+        with np.errstate(all="ignore"):
             for number in self._numbers(reader, rewards, given):
                 room = 2 - self.is_coarse - len(before) - bool(number.text)
                 if room < 0 or (len(slack) == 1 and number.free):

@@ -50,9 +50,8 @@ class Cause(NamedTuple):
     row: str = ""
 
 
-Texts = list[
-    tuple[str, str]
-]  # of each row: up to the end of the reply, and what closes the reply
+# of each row: up to the end of the reply, and what closes the reply
+Texts = list[tuple[str, str]]
 # A cause, and a function that renders the texts: they are needed only if the cause is tried. It
 # gives None where the template refuses the turns.
 Source = tuple[Cause, Callable[[], Texts | None]]

@@ -28,9 +28,8 @@ from .readings import TOLERANCES, Array, Reader, config_in_file, open_reader, pl
 from .search import Fit, Search
 from .sources import Cause
 
-ROUNDING = (
-    2e-6  # of the largest reward: what sums of float32 in another order may differ by
-)
+# of the largest reward: what sums of float32 in another order may differ by
+ROUNDING = 2e-6
 AT_ONCE = 256  # rows that are searched at once
 LARGEST_BATCH = 64
 FEWEST = 3  # texts from which something can be told

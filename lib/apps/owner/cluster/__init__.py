@@ -5,7 +5,8 @@ cluster's nodes.
 from .... import InputError
 
 try:
-    import ray as ray  # here once, so that whatever needs it says in one line where it comes from
+    # here once, so that whatever needs it says in one line where it comes from
+    import ray as ray
 except ImportError as error:
     raise InputError(
         "ON= needs Ray, which is not installed; run: "

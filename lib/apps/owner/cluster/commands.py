@@ -47,9 +47,8 @@ def connected(on: str) -> Iterator[None]:
     on: "auto" for the cluster of a Ray job, or else this machine; or the address of a head, as
     host:6379 from one of its nodes, or as ray://host:10001 from elsewhere
     """
-    os.environ.setdefault(
-        "RAY_USAGE_STATS_ENABLED", "0"
-    )  # nobody is informed that this ran
+    # nobody is informed that this ran
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     address = os.environ.get("RAY_ADDRESS", "local") if on == "auto" else on
     # bytes: only names pass through it
     store = {"object_store_memory": 200_000_000} if address == "local" else {}
@@ -58,9 +57,8 @@ def connected(on: str) -> Iterator[None]:
             host, _, port = address.removeprefix("ray://").rpartition(":")
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **store)
-    except (
-        Exception
-    ) as error:  # Ray's own checks of versions and addresses fail in many ways
+    except Exception as error:
+        # Ray's own checks of versions and addresses fail in many ways
         cause = " ".join(str(error).split())[:300]
         raise InputError(
             f"no Ray head answers at '{address}' ({cause}); start one with: ray start --head"
@@ -265,9 +263,8 @@ def reproduce(
     lib.apps.runner.runs.reproduce.
     """
     to_load = find_models(models)
-    small = study_of(
-        to_load, collection
-    ).is_embedded  # these are trained first, and fit anywhere
+    # these are trained first, and fit anywhere
+    small = study_of(to_load, collection).is_embedded
     with connected(on):
         asks = (
             {}
@@ -286,17 +283,14 @@ class OnCluster:
     """
 
     def __init__(self, asks: dict[str, dict]):
-        self.asks, self.processes = (
-            asks,
-            lambda: 1000,
-        )  # jobs that may wait for Ray at once
+        # jobs that may wait for Ray at once
+        self.asks, self.processes = asks, lambda: 1000
 
     def start(self, job: Job) -> workers.Running:
         """Start a job as a task of Ray."""
 
-        def execute() -> (
-            Result
-        ):  # on a node, with the number of threads that Ray assigned
+        # on a node, with the number of threads that Ray assigned
+        def execute() -> Result:
             os.environ.update(
                 dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1"))
             )

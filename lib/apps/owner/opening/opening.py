@@ -16,13 +16,8 @@ from ....scoring import implicit
 from ....tables import registry
 from . import encoders, judges, labels, memory, plain, served
 
-OF_IMPLICIT = {
-    "beta",
-    "end",
-    "device",
-    "dtype",
-    "attention",
-}  # the options of implicit.load
+# the options of implicit.load
+OF_IMPLICIT = {"beta", "end", "device", "dtype", "attention"}
 
 
 def open_model(
@@ -77,9 +72,8 @@ def _open_files(name: str, options: Options) -> RewardModel:
 def _open_judge(name: str, options: Options, files: Files, tokens: str) -> RewardModel:
     checkpoint = reward_models.open_checkpoint(name, options, files, "next_token")
     head = judges.token_head(checkpoint, tokens)
-    labels.row_of(
-        1, options.label, f"--head {tokens}", checkpoint.config
-    )  # refuses a label
+    # refuses a label
+    labels.row_of(1, options.label, f"--head {tokens}", checkpoint.config)
     model = memory.load(checkpoint, head, options)
     return replace(model, revision=f"{model.revision} head {tokens}")
 

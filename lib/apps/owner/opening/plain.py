@@ -47,9 +47,8 @@ def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
     try:
         files = weight_files(folder)
         reason = formats.reason_to_convert(folder, files) if has_config else ""
-    except (
-        InputError
-    ):  # whoever reads the checkpoint says so, after the configuration's faults
+    except InputError:
+        # whoever reads the checkpoint says so, after the configuration's faults
         return folder
     if not reason:
         return folder

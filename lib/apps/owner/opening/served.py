@@ -49,21 +49,20 @@ PROBES = (
 )
 # how far a sigmoid that the server computed may be from ours; it may compute in half precision
 SAME = 1e-3
-TRIED = 8  # inputs at first, of which the probes are the lowest and the highest rewarded one
+# inputs at first, of which the probes are the lowest and the highest rewarded one
+TRIED = 8
 # how far a probe's reward may move, relative to the distance of the two: sums are rounded
 AS_BEFORE = 0.05
-ROUNDED = (
-    2**-7
-)  # and relative to the reward itself, which a server may give in bfloat16
+# and relative to the reward itself, which a server may give in bfloat16
+ROUNDED = 2**-7
 
 
 class AskServer(WholeConversations):
     """A prompt whose conversations a server reads, whole."""
 
     replies_per_shard = 1000  # fewer than usual, because a server may end
-    usual_tokens = dict.fromkeys(
-        ("cpu", "mps", "cuda"), 2**22
-    )  # it divides them into requests
+    # it divides them into requests
+    usual_tokens = dict.fromkeys(("cpu", "mps", "cuda"), 2**22)
     computes_here = False
 
 
@@ -149,9 +148,8 @@ class Server:
         # two inputs that go with every request, and their first rewards, (2,)
         self.probes: list[list[int]] = []
         self.probe_rewards = np.empty(0)
-        self.tried: list[
-            tuple[list[int], float]
-        ] = []  # the first inputs and their rewards
+        # the first inputs and their rewards
+        self.tried: list[tuple[list[int], float]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
