@@ -7,7 +7,6 @@ sentences about people.
 """
 
 import copy
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,6 @@ from lib.scoring.engine import score_replies
 from lib.tables.lexicons import RATERS, load, vader_ratings
 from lib.tables.prompts import read_prompts
 
-CACHE = DATA / "cache" / "human_ratings"
 OUT = DATA / "human_ratings"
 HEADS = 20  # from resampled stems
 DECAYS = (0.01, 0.1, 1.0, 3.0)
@@ -88,14 +86,7 @@ def kept_states(
     """Return hidden states of replies, (replies, d), computed once per model (`name`), prompt
     and replies.
     """
-    key = hashlib.sha256(
-        "\n".join([name, base.GGUF_SHA256, prompt, *replies]).encode()
-    ).hexdigest()[:16]
-    file = CACHE / f"{key}.npy"
-    if not file.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        np.save(file, features.hidden_states(model, prompt, replies).numpy())
-    return torch.from_numpy(np.load(file).copy())
+    return features.kept_states(replace(model, name=name), prompt, replies)
 
 
 def ending_after(model: LanguageModel, layers: int) -> LanguageModel:

@@ -1,14 +1,21 @@
 """What a language model makes of replies: the hidden states that a reward model's head reads."""
 
+import hashlib
 from collections.abc import Sequence
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from .. import ROOT
+from ..io import replacing
 from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..scoring.engine import score_replies
+
+KEPT = ROOT / "data" / "cache" / "states"
 
 
 class States(Head):
@@ -43,3 +50,26 @@ def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> T
     is read once.
     """
     return torch.from_numpy(score_replies(with_head(base, States()), prompt, replies))
+
+
+def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
+    """Return hidden_states, from a file of an earlier call if it holds those of this model.
+
+    The first reply is read again. Where its state is another one, other weights made the file, and
+    all states are computed anew.
+    """
+    named = "\n".join([base.name, base.dtype, prompt, *replies])
+    file = KEPT / f"{hashlib.sha256(named.encode()).hexdigest()[:16]}.safetensors"
+    try:
+        states = load_file(file)["states"]
+    except (OSError, SafetensorError):
+        states = None
+    if states is not None:
+        first = hidden_states(base, prompt, replies[:1])
+        if torch.allclose(states[:1], first, rtol=1e-3, atol=1e-3 * float(first.std())):
+            return states
+    states = hidden_states(base, prompt, replies)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as part:
+        save_file({"states": states}, part)
+    return states

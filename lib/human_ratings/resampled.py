@@ -90,15 +90,11 @@ def rewards_by_heads(
     The unit is the standard deviation of the head's rewards of held-out rated words, and zero is
     their mean.
     """
-    replies, asked = (
-        words.replies_of(words.rated_words(), model.tokenizer),
-        read_prompts(prompt)[prompt],
-    )
+    asked = read_prompts(prompt)[prompt]
+    replies = words.replies_of(words.rated_words(), model.tokenizer)
     held_out = replies[replies["held_out"]].sample(training.ASKED, random_state=0)
-    states, of_rated = (
-        features.hidden_states(model, asked, list(some))
-        for some in (texts, held_out["reply"])
-    )
+    states = features.kept_states(model, asked, list(texts))
+    of_rated = features.kept_states(model, asked, list(held_out["reply"]))
     rewards = {}
     for number, head in enumerate(heads):
         rated = head(of_rated)

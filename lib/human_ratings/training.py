@@ -188,7 +188,7 @@ def training_data(
     states, ratings, stems = [], [], []
     for _, text, polarity in pd.read_csv(PROMPTS).itertuples(index=False):
         some = shown.sample(SHOWN, random_state=rng)
-        states.append(features.hidden_states(language_model, text, list(some["reply"])))
+        states.append(features.kept_states(language_model, text, list(some["reply"])))
         ratings.append(
             polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32"))
         )
