@@ -17,6 +17,7 @@ from ...tables.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from ...tables.registry import EARLY, REPORT, find_models, study_of
 from . import files, workers
 from .jobs import (
+    REAL,
     Job,
     Result,
     exercise_job,
@@ -233,15 +234,10 @@ def next_job(
             if report.is_file() and report.stat().st_mtime >= running[0].begun
         ]
         if there:
-            done |= {busy[0].name}
-            return next(
-                (
-                    job
-                    for job in waiting
-                    if job.model in there and {*job.needs, *job.after} <= done
-                ),
-                None,
-            )
+            done.add(busy[0].name)
+            there.append(REAL)  # it was trained before them
+            ready = (job for job in waiting if {*job.needs, *job.after} <= done)
+            return next((job for job in ready if job.model in there), None)
     if len(busy) >= processes or any(job.alone for job in busy):
         return None
     ready = [job for job in waiting if {*job.needs, *job.after} <= done]

@@ -21,7 +21,7 @@ from papermill.exceptions import PapermillExecutionError
 from lib import ROOT, InputError, io, run
 from lib.apps.runner import files, listing, pages, runs
 from lib.apps.runner.files import KERNEL, cause_of, opening
-from lib.apps.runner.jobs import Declared, Job, first_run_jobs, plan
+from lib.apps.runner.jobs import REAL, Declared, Job, first_run_jobs, plan
 from lib.apps.runner.runs import next_job, run_all
 from lib.apps.runner.workers import Running
 from lib.io import lock
@@ -205,12 +205,13 @@ def test_which_job_is_next():
 def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(
     project, early
 ):
+    """Nor does the real model wait, which was trained before them."""
     training = Job(
         Path("00_x.ipynb"), EMBEDDED, "", {}, alone=True, declared=Declared(trains=True)
     )
-    one, other = (
+    one, other, real = (
         Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",))
-        for name in (early, "B-Gem-64")
+        for name in (early, "B-Gem-64", REAL)
     )
     report = project / "data" / "models" / early / "training.json"
     running = [Running(training, None, None)]
@@ -222,6 +223,7 @@ def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(
     assert next_job([other, one], running, [], 2) is None
     os.utime(report, (running[0].begun + 60,) * 2)
     assert next_job([other, one], running, [], 2) is one
+    assert next_job([other, real], running, [], 2) is real
     # one at a time
     assert next_job([other], [*running, Running(one, None, None)], [], 3) is None
 
