@@ -12,7 +12,7 @@ from benchmarks.scoring import machine, table
 from lib import ROOT, InputError
 from lib.apps.runner import jobs
 from lib.io import replacing
-from lib.tables.collection import EMBEDDED
+from lib.tables.collection import EMBEDDED, FIRST_RUN
 
 PAGE = ROOT / "benchmarks" / "first_run.md"
 
@@ -24,7 +24,7 @@ def notebooks() -> pd.DataFrame:
             "notebook": name,
             "s": each.seconds,
             "core-s": each.core_seconds,
-            "begun": (EMBEDDED.runs / f"{name}.ipynb").stat().st_mtime - each.seconds,
+            "begun": executed_at(name) - each.seconds,
         }
         for name, each in jobs.read_results(EMBEDDED).items()
         if each.status == "run"
@@ -32,6 +32,12 @@ def notebooks() -> pd.DataFrame:
     if not rows:
         raise InputError("there is no record of a run; run: make reproduce")
     return pd.DataFrame(rows).sort_values("core-s", ascending=False, ignore_index=True)
+
+
+def executed_at(name: str) -> float:
+    """Return when the executed notebook was written, in seconds since 1970."""
+    places = [part.runs / f"{name}.ipynb" for part in (EMBEDDED, FIRST_RUN)]
+    return next(path for path in places if path.is_file()).stat().st_mtime
 
 
 def trainings(begun: float, folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
