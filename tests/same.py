@@ -1,9 +1,9 @@
 """Run the notebooks' code on the score tables that are kept here, and compare every number with
 tests/same.csv.
 
-    python tests/same.py               all notebooks that read score tables, on all collections that
-    are here python tests/same.py 03 05         only these python tests/same.py 03 --keep     make
-    what they compute now the new standard
+    python tests/same.py            # all notebooks that read score tables, on all collections here
+    python tests/same.py 03 05      # only these
+    python tests/same.py 03 --keep  # make what they compute now the new standard
 
 A number is compared to five significant digits. Compared are the columns of numbers of every table
 and every list of claims, each recorded number, and the points, lines, bars and cells of every
