@@ -87,8 +87,8 @@ RECORDS: dict[str, dict] = {
     "08_longer_replies_with_gcg-A-Gem-48": {
         "swap_spearman": near(0.48, abs=0.05),
         "found_of_10": near(8, abs=2),
-        "gain_optimal": near(0.16, abs=0.14),
-        "gain_pessimal": near(1.57, abs=0.4),
+        "gain_optimal": near(0.16, abs=0.05),
+        "gain_pessimal": near(1.57, abs=0.2),
     },
     "09_language_model_logprobs": {
         "reward_models": 10,
