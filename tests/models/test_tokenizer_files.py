@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+import transformers
 from conftest import refusal_of
+from packaging.version import Version
 from tokenizers import Tokenizer
 
 from lib.apps.owner.check import checking, why
@@ -128,6 +130,8 @@ ALL_AS_GPT2 = {
     "model": {"ignore_merges": False},
 }
 # family, class, what tokenizer.json says otherwise; a text whose ids the class changes, "" for none
+# transformers whose LlamaTokenizerFast keeps the ids of the file; 5.17 does not
+KEPT = Version("5.23")
 TWELVE = {
     "digits by threes, whole words": ("llama", "GPT2Tokenizer", {}, "9876"),
     "digits by threes": ("qwen", "Qwen2Tokenizer", {}, "12 2023"),
@@ -179,6 +183,8 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
     name, tmp_path, capsys
 ):
     family, named, parts, text = TWELVE[name]
+    if named == "LlamaTokenizerFast" and Version(transformers.__version__) < KEPT:
+        pytest.skip("this transformers gives that name to a class that changes ids")
     folder = save(tmp_path, family, named, **parts)
     # without config.json, as --tokenizer gives it
     tokenizer = tokenizers.tokenizer_of(folder)
