@@ -36,6 +36,8 @@ from lib.tables.prompts import read_prompts
 
 FOUND = PAGE.parent / "search_momentum.csv"
 MODELS = (("A-Gem-48", "best"), ("C-Lla-64", "best"), ("D-Lla-48", "worst"))
+# a head on a real language model, searched at one length because it takes long
+REAL, LENGTH_OF_REAL = ("V-Smol-135M", "greatest"), 3
 LENGTHS = (5, 3, 10, 8)
 SEEDS = 20
 MOMENTA = (0.0, 0.5)
@@ -313,17 +315,18 @@ def search_missing(
 def report() -> None:
     """Search what is missing in the three tables, and write their sections of search.md."""
     of_model = list(product(MODELS, REPLY_MODES))
-    search_missing(
-        FOUND,
-        [
-            (*model, mode, length, momentum)
-            for length in LENGTHS
-            for model, mode in of_model
-            for momentum in MOMENTA
-        ],
-        JOB,
-        search_all,
-    )
+    jobs = [
+        (*model, mode, length, momentum)
+        for length in LENGTHS
+        for model, mode in of_model
+        for momentum in MOMENTA
+    ]
+    jobs += [
+        (*REAL, mode, LENGTH_OF_REAL, momentum)
+        for mode in REPLY_MODES
+        for momentum in MOMENTA
+    ]
+    search_missing(FOUND, jobs, JOB, search_all)
     search_missing(
         FOUND_EXHAUSTED,
         [(*model, mode) for model, mode in of_model],
@@ -345,7 +348,11 @@ def report() -> None:
 
 def write_tables() -> None:
     """Write the sections of search.md from the committed results."""
-    parts = [tables(pd.read_csv(FOUND))]
+    found = pd.read_csv(FOUND)
+    is_real = found["model"] == REAL[0]
+    parts = [tables(found[~is_real])]
+    if is_real.any():
+        parts += [f"The same on {REAL[0]}:", tables(found[is_real])]
     if FOUND_EXHAUSTED.exists():
         parts.append(exhausted_table(pd.read_csv(FOUND_EXHAUSTED)))
     write_report("momentum on a cpu", "\n\n".join(parts), PAGE)
