@@ -1,5 +1,5 @@
 """How fast a real model is scored, and what bfloat16 changes. Run: python -m benchmarks.real_model
-[--sample 4096]
+[--tokens 4096]
 
 V-Smol-135M scores its whole vocabulary, or a sample of it, in float32 and in bfloat16:
 benchmarks/real_model.md.
