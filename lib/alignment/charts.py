@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch
 
 from ..show.charts import heat_map, name_in_column
 from ..show.figures import (
@@ -29,6 +30,24 @@ from ..show.figures import (
 
 SHAPES = ("o", "s", "^", "D", "v", "P")
 COLUMNS = 5  # small panels side by side
+# left, bottom, width and height of the boxes of draw_task, on a page of 12 x 5
+BOXES = (
+    (0.1, 3.7, 5.6, 1.1),
+    (6.2, 3.7, 5.6, 1.1),
+    (0.1, 2.2, 2.6, 0.9),
+    (3.1, 2.2, 2.6, 0.9),
+    (6.2, 2.75, 3.1, 0.6),
+    (6.2, 2.0, 3.1, 0.6),
+    (0.1, 0.3, 5.6, 0.8),
+    (6.2, 0.3, 5.6, 0.8),
+)
+ARROWS = (
+    ((2.9, 1.5), (2.9, 1.2)),
+    ((9.0, 1.9), (9.0, 1.2)),
+    ((9.35, 3.05), (10.2, 3.05)),
+    ((9.35, 2.3), (10.2, 2.3)),
+)
+NOTES = ((10.3, 3.05), (10.3, 2.3), (0.3, 1.75))
 
 
 def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) -> Line2D:
@@ -36,6 +55,41 @@ def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) ->
     return Line2D(
         [], [], color=colour, marker=shape, linestyle=line, label=text, **options
     )
+
+
+@styled
+def draw_task(
+    people: tuple[str, str], prompt: str, pair: tuple[str, str], *, title: str
+) -> Chart:
+    """Draw what people were asked beside what a reward model scores (Fig 5A).
+
+    people: their question, and how they answered it. pair: two items, as both are shown them.
+    """
+    question, how = people
+    texts = [
+        f"People\n“{question}”",
+        f"A reward model\n{textwrap.fill(f'“{prompt}”', 46)}",
+        *pair,
+        *(f"reply: {item}" for item in pair),
+        "a rating per item → rank by people",
+        "a reward per item → rank by this model",
+    ]
+    chart = new_chart(12, 4.8, title, DENSE_TITLE)
+    axes = chart.subplots()
+    axes.set(xlim=(0, 12), ylim=(0, 5))
+    axes.set_axis_off()
+    look = {"facecolor": "#f2f2f2", "edgecolor": GREY}
+    look["boxstyle"] = "round,pad=0.02,rounding_size=0.12"
+    middle = {"ha": "center", "va": "center", "wrap": True}
+    for (x, y, width, height), text in zip(BOXES, texts, strict=True):
+        axes.add_patch(FancyBboxPatch((x, y), width, height, **look))
+        axes.text(x + width / 2, y + height / 2, text, **middle)
+    arrow = {"arrowstyle": "->", "color": GREY, "linewidth": 1.5}
+    for start, end in ARROWS:
+        axes.annotate("", end, start, arrowprops=arrow)
+    for (x, y), text in zip(NOTES, ("one reward", "one reward", how), strict=True):
+        axes.text(x, y, text, va="center")
+    return chart
 
 
 @styled
