@@ -710,6 +710,21 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
     )
 
 
+def test_of_a_head_that_an_adapter_stores_twice_the_trained_one_is_read(tmp_path):
+    base = tiny.make_checkpoint(tmp_path / "base", "linear_llama")
+    expected = make_adapter(tmp_path / "adapter", base)
+    file = tmp_path / "adapter" / "adapter_model.safetensors"
+    tensors = load_file(file)
+    head = "base_model.model.score"
+    trained = tensors[f"{head}.weight"]
+    tensors[f"{head}.weight"] = trained + 1
+    tensors[f"{head}.modules_to_save.default.weight"] = trained
+    tensors[f"{head}.original_module.weight"] = trained + 2
+    save_file(tensors, file, metadata={"format": "pt"})
+    found = rewards(tmp_path / "adapter")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
 def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_path):
     base = tiny.make_checkpoint(tmp_path / "base", "linear_llama")
     expected = make_adapter(tmp_path / "adapter", base)

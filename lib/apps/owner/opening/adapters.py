@@ -22,7 +22,7 @@ from ....models.files import (
     read_json,
     refusing,
 )
-from .formats import HEADS, label_fields, read_tensors, write, write_json
+from .formats import HEADS, SAVED, label_fields, read_tensors, write, write_json
 
 TASKS = {
     "SEQ_CLS": AutoModelForSequenceClassification,
@@ -58,7 +58,7 @@ def merge(folder: Path, base: Path, target: Path) -> None:
         raise InputError(
             f"{folder} holds an adapter's configuration but no weights; download it again"
         )
-    stored = read_tensors(files[0])
+    stored = trained_ones(read_tensors(files[0]))
     own = {  # what was trained in full
         name.removeprefix("base_model.model."): tensor
         for name, tensor in stored.items()
@@ -88,6 +88,23 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     write_json(
         target / "config.json", config | {"architectures": [type(merged).__name__]}
     )
+
+
+def trained_ones(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return an adapter's tensors under peft's names. Of a module that is stored twice, the trained
+    copy counts.
+    """
+    trained = {
+        name.replace(SAVED, "."): tensor
+        for name, tensor in stored.items()
+        if SAVED in name
+    }
+    usual = {
+        name: tensor
+        for name, tensor in stored.items()
+        if SAVED not in name and ".original_module." not in name
+    }
+    return usual | trained
 
 
 def _untied(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -124,6 +141,8 @@ def _merged(
             **({} if labels is None else {"num_labels": labels}),
         )
         model = peft.PeftModel.from_pretrained(plain, folder).eval()
+        # of a module that is stored twice, peft has read the copy that was not trained
+        peft.set_peft_model_state_dict(model, stored)
     needed = {f"base_model.model.{name}" for name in report["missing_keys"]}
     if lost := needed - stored.keys():
         raise ValueError(
