@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from .figures import DENSE_TITLE, GREY, SIDES, Chart, model_label, new_chart, styled
 
@@ -38,6 +40,16 @@ def row_of_panels(
     for axes, name in zip(panels, names, strict=True):
         axes.set_title(name)
     return figure, panels
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Write the ticks of a logarithmic axis as plain numbers: powers of 2 over two decades at
+    most, otherwise powers of 10.
+    """
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(base=2 if high / low < 100 else 10))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 # --- forest plots ---------------------------------------------------------------------------------
