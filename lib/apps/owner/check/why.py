@@ -30,7 +30,7 @@ from .sources import Cause
 
 # of the largest reward: what sums of float32 in another order may differ by
 ROUNDING = 2e-6
-AT_ONCE = 256  # rows that are searched at once
+AT_ONCE = 128  # rows that are searched at once: two of the largest batches
 LARGEST_BATCH = 64
 FEWEST = 3  # texts from which something can be told
 NEAREST = 0.8  # share of the difference from which the nearest cause is named
