@@ -27,12 +27,17 @@ from .opposites import corners
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list(
     "counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"]
 )
+# hexagons with their count as colour
+BY_COUNT = {"bins": "log", "mincnt": 1, "cmap": COUNT_COLOURS, "linewidths": 0}
 COLUMNS = 5  # small panels side by side
 
 
 @styled
 def draw_sources(
-    slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]
+    slopes: pd.DataFrame,
+    *,
+    title: str,
+    units: Mapping[str, str],
 ) -> Chart:
     """Draw slopes, a row of panels per source with its own scale, a panel per prompt (Figs 3C and
     3D).
@@ -42,36 +47,53 @@ def draw_sources(
     label of its axis.
     """
     prompts = list(slopes["prompt"].unique())
-    models = slopes.groupby("source")["model"].nunique()
-    heights = [0.8 + 0.3 * models.get(source, 0) for source in units]
-    figure = new_chart(4.3 * len(prompts), 1.2 + sum(heights), title, DENSE_TITLE)
-    share = {"squeeze": False, "sharex": "row", "sharey": "row"}
-    panels = figure.subplots(len(units), len(prompts), height_ratios=heights, **share)
+    counts = slopes.groupby("source")["model"].nunique()
+    heights = [0.8 + 0.3 * counts.get(source, 0) for source in units]
+    width = 4.3 * len(prompts)
+    figure = new_chart(width, 1.2 + sum(heights), title, DENSE_TITLE)
+    panels = figure.subplots(
+        len(units),
+        len(prompts),
+        height_ratios=heights,
+        squeeze=False,
+        sharex="row",
+        sharey="row",
+    )
     for row, (source, unit) in zip(panels, units.items(), strict=True):
         of_source = slopes[slopes["source"] == source]
         models = list(of_source["model"].unique())
         for panel, prompt in zip(row, prompts, strict=True):
-            _draw_slopes(panel, of_source[of_source["prompt"] == prompt], models)
+            shown = of_source[of_source["prompt"] == prompt]
+            _draw_slopes(panel, shown, models)
             panel.set(title=f"{source}, {prompt}", xlabel=unit)
         charts.name_rows(row[0], models)
     if "sign" in slopes:
         for side, colour in SIDES.items():
-            panels[0, 0].plot([], [], "o", color=colour, label=f"among {side} words")
+            among = f"among {side} words"
+            panels[0, 0].plot([], [], "o", color=colour, label=among)
         figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
-def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
+def _draw_slopes(
+    axes: Axes,
+    rows: pd.DataFrame,
+    models: list[str],
+) -> None:
     """Draw the slopes of one panel with their intervals, a row per model."""
-    known = rows.reindex(columns=["sign", "read"]).fillna("")
+    rows = rows.assign(**rows.reindex(columns=["sign", "read"]).fillna(""))
     offsets = {"positive": -0.15, "negative": 0.15}
-    for (sign, read), shown in rows.assign(**known).groupby(["sign", "read"]):
-        heights = shown["model"].map(models.index) + offsets.get(sign, 0)
-        mark = Mark(
-            SIDES.get(sign, "black"), face="white" if read == "hidden" else "", size=5
-        )
+    for (sign, read), shown in rows.groupby(["sign", "read"]):
+        places = shown["model"].map(models.index)
+        colour = SIDES.get(sign, "black")
+        face = "white" if read == "hidden" else ""
         charts.intervals(
-            axes, shown["slope"], shown["ci_low"], shown["ci_high"], heights, mark
+            axes,
+            shown["slope"],
+            shown["ci_low"],
+            shown["ci_high"],
+            places + offsets.get(sign, 0),
+            Mark(colour, face=face, size=5),
         )
     axes.axvline(0, color=GREY, linewidth=0.8)
 
@@ -93,45 +115,34 @@ def draw_density(
     """
     figure = new_chart(9, 9.2, title, DENSE_TITLE)
     axes = figure.subplots()
-    counts = axes.hexbin(
-        table[x],
-        table[y],
-        gridsize=70,
-        bins="log",
-        mincnt=1,
-        cmap=COUNT_COLOURS,
-        linewidths=0,
-    )
-    _label_counts(figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis)
-    cloud = axes.viewLim.frozen()
-    # room for names beside the cloud of points
-    across, up = 0.34 * cloud.width, 0.12 * cloud.height
-    axes.set(
-        xlim=(cloud.x0 - across, cloud.x1 + across), ylim=(cloud.y0 - up, cloud.y1 + up)
-    )
+    counts = axes.hexbin(table[x], table[y], gridsize=70, **BY_COUNT)
+    bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6)
+    _label_counts(bar.ax.yaxis)
+    cloud = _leave_room(axes)
     axes.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
-    texts = {
+    headings = {
         "both": "rewarded for both",
         "neither": "for neither",
         "good only": f"for {x} only",
         "bad only": f"for {y} only",
     }
-    for corner, rows in corners(table, x, y, named).groupby("corner", sort=False):
+    most_extreme = corners(table, x, y, named)
+    for corner, rows in most_extreme.groupby("corner", sort=False):
         points = rows[[x, y]].to_numpy(dtype=float)
-        axes.plot(
-            *points.T,
-            "o",
-            markersize=8,
-            markerfacecolor="none",
-            markeredgecolor="black",
-        )
+        axes.plot(*points.T, "o", markersize=8, mfc="none", mec="black")
         names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
-        is_right, is_top = (
-            corner in ("both", "good only"),
-            corner in ("both", "bad only"),
-        )
-        _name_corner(axes, f"{texts[corner]}:", names, points, cloud, is_right, is_top)
+        _name_corner(axes, corner, f"{headings[corner]}:", names, points, cloud)
     return figure
+
+
+def _leave_room(axes: Axes) -> mpl.transforms.Bbox:
+    """Leave room for names beside the cloud of points; return the limits of the cloud."""
+    cloud = axes.viewLim.frozen()
+    across = 0.34 * cloud.width
+    up = 0.12 * cloud.height
+    axes.set_xlim(cloud.x0 - across, cloud.x1 + across)
+    axes.set_ylim(cloud.y0 - up, cloud.y1 + up)
+    return cloud
 
 
 def _label_counts(axis: mpl.axis.YAxis) -> None:
@@ -143,24 +154,34 @@ def _label_counts(axis: mpl.axis.YAxis) -> None:
 
 def _name_corner(
     axes: Axes,
+    corner: str,
     heading: str,
     names: list[str],
     points: np.ndarray,
     cloud: mpl.transforms.Bbox,
-    is_right: bool,
-    is_top: bool,
 ) -> None:
     """Write the names of a corner's points beside the cloud, and a heading above or below them."""
+    is_right = corner in ("both", "good only")
+    is_top = corner in ("both", "bad only")
     middle = (cloud.y0 + cloud.y1) / 2
-    within = (middle, cloud.y1) if is_top else (cloud.y0, middle)
-    side = cloud.x1 if is_right else cloud.x0
-    charts.name_in_column(
-        axes, names, points, side, gap=0.05 * cloud.height, within=within
-    )
     up = 0.06 * cloud.height
+    if is_top:
+        within = (middle, cloud.y1)
+        height = cloud.y1 + up
+    else:
+        within = (cloud.y0, middle)
+        height = cloud.y0 - up
+    charts.name_in_column(
+        axes,
+        names,
+        points,
+        cloud.x1 if is_right else cloud.x0,
+        gap=0.05 * cloud.height,
+        within=within,
+    )
     axes.text(
         0.99 if is_right else 0.01,
-        cloud.y1 + up if is_top else cloud.y0 - up,
+        height,
         heading,
         fontsize=12,
         ha="right" if is_right else "left",
@@ -183,18 +204,12 @@ def draw_scatters(
     `tables`: model -> score table with one row per distinct input; darker = more texts. `notes`:
     model -> what stands below its name.
     """
-    rows, columns = math.ceil(len(tables) / COLUMNS), min(len(tables), COLUMNS)
+    columns = min(len(tables), COLUMNS)
+    rows = math.ceil(len(tables) / COLUMNS)
     figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(tables), columns)
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
-        look = {
-            "gridsize": 40,
-            "bins": "log",
-            "mincnt": 1,
-            "cmap": COUNT_COLOURS,
-            "linewidths": 0,
-        }
-        axes.hexbin(table[x], table[y], **look)
+        axes.hexbin(table[x], table[y], gridsize=40, **BY_COUNT)
         axes.set_title(f"{model_label(name)}\n{notes[name]}", fontsize=11)
         axes.tick_params(labelsize=9)
     figure.supxlabel(f"reward, {x} (each model's own scale)", fontsize=12)
@@ -204,7 +219,10 @@ def draw_scatters(
 
 @styled
 def draw_sentiment(
-    rows: pd.DataFrame, *, title: str, notes: Mapping[str, str]
+    rows: pd.DataFrame,
+    *,
+    title: str,
+    notes: Mapping[str, str],
 ) -> Chart:
     """Draw one model's rewards over the sentiment of words, a panel per prompt (Figs 3A and 3B).
 
@@ -213,17 +231,16 @@ def draw_sentiment(
     """
     prompts = list(rows["prompt"].unique())
     figure, panels = charts.row_of_panels(prompts, height=5, title=title, width=6)
-    for axes, (prompt, own) in zip(
-        panels, rows.groupby("prompt", sort=False), strict=True
-    ):
-        for sign, words in own.groupby(np.sign(own["sentiment"]).map(SIGNS)):
-            dots = {"s": 16, "alpha": 0.35, "linewidths": 0}
+    by_prompt = rows.groupby("prompt", sort=False)
+    for axes, (prompt, own) in zip(panels, by_prompt, strict=True):
+        signs = np.sign(own["sentiment"]).map(SIGNS)
+        for sign, words in own.groupby(signs):
             seaborn.regplot(
                 words,
                 x="sentiment",
                 y="reward",
                 color=SIDES[sign],
-                scatter_kws=dots,
+                scatter_kws={"s": 16, "alpha": 0.35, "linewidths": 0},
                 label=f"{sign} words",
                 seed=0,
                 n_boot=300,

@@ -8,6 +8,7 @@ influences, with words and models as samples (lib.stats.crossed).
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 # not statsmodels.api, whose import takes a second
-from statsmodels.regression.linear_model import OLS
+from statsmodels.regression.linear_model import OLS, RegressionResults
 from statsmodels.tools import add_constant
 
 from .. import InputError
@@ -42,27 +43,34 @@ def observations(
     column is absent or a model has no rows.
     """
     keys = ["word", *columns]
-    pieces = {}
+    pieces = []
     for name, frame in joined.items():
-        pieces[name] = frame.melt(
-            keys, list(prompts), var_name="prompt", value_name="reward"
+        # (words x prompts) rows
+        long = frame.melt(
+            keys,
+            list(prompts),
+            var_name="prompt",
+            value_name="reward",
         )
-    rows = (
-        pd.concat(pieces, names=["model"]).reset_index("model").reset_index(drop=True)
-    )
-    return rows.astype({"reward": float})[["model", "prompt", *keys, "reward"]]
+        pieces.append(long.assign(model=name))
+    rows = pd.concat(pieces, ignore_index=True)
+    rows["reward"] = rows["reward"].astype(float)
+    return rows[["model", "prompt", *keys, "reward"]]
 
 
 def word_choices(
-    joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]
+    joined: Mapping[str, Mapping[str, pd.DataFrame]],
+    prompts: Sequence[str],
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Yield lexicon, choice of words (WORDS) and their observations. `joined`: lexicon -> as in
     observations().
     """
+    every, without = WORDS
     for lexicon, tables in joined.items():
         rows = observations(tables, prompts)
-        yield lexicon, WORDS[0], rows
-        yield lexicon, WORDS[1], rows[~rows["word"].map(display.is_offensive)]
+        is_offensive = rows["word"].map(display.is_offensive)
+        yield lexicon, every, rows
+        yield lexicon, without, rows[~is_offensive]
 
 
 def standardised(rows: pd.DataFrame) -> pd.DataFrame:
@@ -73,14 +81,16 @@ def standardised(rows: pd.DataFrame) -> pd.DataFrame:
     InputError where all rewards of a model for a prompt are equal.
     """
     rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
+    mean = rewards.transform("mean")
     sd = rewards.transform("std", ddof=0)
-    if (constant := (sd == 0) | sd.isna()).any():
-        model, prompt = rows.loc[constant, ["model", "prompt"]].iloc[0]
+    varies = sd > 0  # False for a missing reward too
+    if not varies.all():
+        model, prompt = rows.loc[~varies, ["model", "prompt"]].iloc[0]
         raise InputError(
             f"reward is constant in {model}, {prompt}, so it has no standard deviation; leave it "
             "out"
         )
-    return rows.assign(reward=(rows["reward"] - rewards.transform("mean")) / sd)
+    return rows.assign(reward=(rows["reward"] - mean) / sd)
 
 
 def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
@@ -88,9 +98,8 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
     prompt: order alone.
     """
     rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
-    return rows.assign(
-        reward=stats.norm.ppf((rewards.rank() - 0.5) / rewards.transform("size"))
-    )
+    quantile = (rewards.rank() - 0.5) / rewards.transform("size")
+    return rows.assign(reward=stats.norm.ppf(quantile))
 
 
 # --- slopes and the paper's tests -----------------------------------------------------------------
@@ -113,59 +122,56 @@ def slopes(
     """
     tables = []
     for key, group in rows.groupby(list(by), sort=False):
-        design = add_constant(group[list(predictors)].astype(float), has_constant="add")
-        if (
-            len(group) <= design.shape[1]
-            or np.linalg.matrix_rank(design) < design.shape[1]
-        ):
-            few = (
-                f"{len(group)} words of {', '.join(map(str, key))} give no slope on "
-                f"{' and '.join(predictors)}"
-            )
+        design = group[list(predictors)].astype(float)
+        design = add_constant(design, has_constant="add")
+        n, k = design.shape
+        if n <= k or np.linalg.matrix_rank(design) < k:
+            name = ", ".join(map(str, key))
             raise InputError(
-                f"{few}; score more words, or use a lexicon with more of them"
+                f"{n} words of {name} give no slope on {' and '.join(predictors)}; score more "
+                "words, or use a lexicon with more of them"
             )
-        fit = OLS(group["reward"].astype(float), design).fit(
-            cov_type="HC3" if robust else "nonrobust"
-        )
-        ci_low, ci_high = fit.conf_int().to_numpy().T
-        columns = {
+        model = OLS(group["reward"].astype(float), design)
+        fit = model.fit(cov_type="HC3" if robust else "nonrobust")
+        table = _fit_table(fit)
+        tables.append(table.assign(**dict(zip(by, key, strict=True))))
+    rows = pd.concat(tables, ignore_index=True)
+    return rows[[*by, *rows.columns.drop(list(by))]]
+
+
+def _fit_table(fit: RegressionResults) -> pd.DataFrame:
+    """Return the numbers of `slopes` of one fit, a row per predictor."""
+    interval = fit.conf_int()
+    table = pd.DataFrame(
+        {
             "slope": fit.params,
             "standard_error": fit.bse,
-            "ci_low": ci_low,
-            "ci_high": ci_high,
+            "ci_low": interval[0],
+            "ci_high": interval[1],
             "t": fit.tvalues,
             "p": fit.pvalues,
-            "n": len(group),
+            "n": int(fit.nobs),
             "r2": fit.rsquared,
         }
-        table = (
-            pd.DataFrame(columns)
-            .drop(index="const")
-            .rename_axis("predictor")
-            .reset_index()
-        )
-        tables.append(
-            pd.DataFrame(dict(zip(by, key, strict=True)), table.index).join(table)
-        )
-    return pd.concat(tables, ignore_index=True)
+    )
+    of_predictors = table.drop(index="const")
+    return of_predictors.rename_axis("predictor").reset_index()
 
 
 def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
     """Return slopes of reward on sentiment among positive and among negative words (Fig 3C):
     slopes() by `sign`.
     """
-    signed = rows.assign(sign=np.sign(rows["sentiment"]).map(SIGNS)).dropna(
-        subset="sign"
-    )
-    if missing := [sign for sign in SIGNS.values() if sign not in set(signed["sign"])]:
-        raise InputError(
-            f"no {missing[0]} word has a score; score more words, or use a lexicon with more of "
-            "them"
-        )
-    return slopes(signed, by=("model", "prompt", "sign"), robust=robust).drop(
-        columns="predictor"
-    )
+    sign = np.sign(rows["sentiment"]).map(SIGNS)
+    for label in SIGNS.values():
+        if not sign.eq(label).any():
+            raise InputError(
+                f"no {label} word has a score; score more words, or use a lexicon with more of "
+                "them"
+            )
+    signed = rows.assign(sign=sign).dropna(subset="sign")
+    by_sign = slopes(signed, by=("model", "prompt", "sign"), robust=robust)
+    return by_sign.drop(columns="predictor")
 
 
 def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
@@ -176,13 +182,12 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
     words, where rewards should *fall* with sentiment. So the gap of the requested side is
     (-negative) - (-positive), the same number. Models with one slope only are left out.
     """
-    wide = by_sign.pivot_table("slope", ["model", "prompt"], "sign").rename_axis(
-        columns=None
-    )
-    wide = wide.loc[
-        by_sign.set_index(["model", "prompt"]).index.unique(), list(SIGNS.values())
-    ].dropna()
-    return wide.assign(gap=wide["positive"] - wide["negative"]).reset_index()
+    keys = ["model", "prompt"]
+    wide = by_sign.pivot_table("slope", keys, "sign")
+    order = by_sign.set_index(keys).index.unique()
+    wide = wide.loc[order, list(SIGNS.values())].dropna()
+    wide["gap"] = wide["positive"] - wide["negative"]
+    return wide.rename_axis(columns=None).reset_index()
 
 
 # --- statistics of one model, and how much each word moves them -----------------------------------
@@ -199,9 +204,9 @@ def whole_slope(x: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """
     first, *controls = x.reshape(len(x), -1).T
     held = np.column_stack(controls) if controls else None
-    return crossed.slope(first, reward, held), crossed.slope_influence(
-        first, reward, held
-    )
+    slope = crossed.slope(first, reward, held)
+    influence = crossed.slope_influence(first, reward, held)
+    return slope, influence
 
 
 def positive_minus_negative(statistic: Statistic) -> Statistic:
@@ -210,14 +215,16 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
     """
 
     def difference(
-        sentiment: np.ndarray, reward: np.ndarray
+        sentiment: np.ndarray,
+        reward: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        up, down = sentiment > 0, sentiment < 0
-        (above, raises), (below, lowers) = (
-            statistic(sentiment[sign], reward[sign]) for sign in (up, down)
-        )
+        up = sentiment > 0
+        down = sentiment < 0
+        above, raises = statistic(sentiment[up], reward[up])
+        below, lowers = statistic(sentiment[down], reward[down])
         influence = np.zeros((len(sentiment), *np.shape(above)))
-        influence[up], influence[down] = raises, -lowers
+        influence[up] = raises
+        influence[down] = -lowers
         return above - below, influence
 
     return difference
@@ -225,7 +232,8 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
 
 def log_spread(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the log of the standard deviation of rewards, and its influence."""
-    return np.log(reward.std(axis=0)), crossed.log_sd_influence(reward)
+    log_sd = np.log(reward.std(axis=0))
+    return log_sd, crossed.log_sd_influence(reward)
 
 
 def mean(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -243,7 +251,9 @@ mean_gap = positive_minus_negative(mean)
 
 
 def measured(
-    rows: pd.DataFrame, statistic: Statistic, predictors: Sequence[str] = ("sentiment",)
+    rows: pd.DataFrame,
+    statistic: Statistic,
+    predictors: Sequence[str] = ("sentiment",),
 ) -> dict[str, Measured]:
     """Return prompt -> the statistic of each model on these columns, and how much each word moves
     it.
@@ -254,44 +264,60 @@ def measured(
     wide = _rewards_by_word(rows, predictors)
     _refuse_few_words(wide)
     x = wide.index.to_frame()[list(predictors)].to_numpy(dtype=float)
-    x = x[:, 0] if len(predictors) == 1 else x
+    if len(predictors) == 1:
+        x = x[:, 0]
     y = wide.to_numpy(dtype=float)  # (words, columns), a column per model and prompt
-    values, influence = np.zeros(y.shape[1]), np.full(y.shape, np.nan)
-    # models that read the same words: one fit
-    patterns, pattern_of = np.unique(~np.isnan(y), axis=1, return_inverse=True)
-    for which, is_read in enumerate(patterns.T):
-        columns, places = np.flatnonzero(pattern_of == which), np.flatnonzero(is_read)
-        some = np.ix_(places, columns)
-        values[columns], influence[some] = statistic(x[places], y[some])
+    values, influence = _by_columns(statistic, x, y)
     values = pd.Series(values, wide.columns)
     influence = pd.DataFrame(influence, wide.index, wide.columns)
     # spellings of a word add up
-    of_words = influence.groupby("word", sort=False).sum(min_count=1)
-    return {
-        prompt: Measured(
+    influence = influence.groupby("word", sort=False).sum(min_count=1)
+    of_prompts = {}
+    for prompt in rows["prompt"].unique():
+        of_prompts[prompt] = Measured(
             values.xs(prompt, level="prompt"),
-            of_words.xs(prompt, level="prompt", axis="columns"),
+            influence.xs(prompt, level="prompt", axis="columns"),
         )
-        for prompt in rows["prompt"].unique()
-    }
+    return of_prompts
+
+
+def _by_columns(
+    statistic: Statistic,
+    x: np.ndarray,
+    y: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the statistic of each column of y, (columns,), and its influence, (words, columns);
+    NaN where a word has no reward.
+    """
+    values = np.zeros(y.shape[1])
+    influence = np.full(y.shape, np.nan)
+    # models that read the same words: one fit
+    patterns, pattern_of = np.unique(~np.isnan(y), axis=1, return_inverse=True)
+    for which, is_read in enumerate(patterns.T):
+        columns = np.flatnonzero(pattern_of == which)
+        places = np.flatnonzero(is_read)
+        some = np.ix_(places, columns)
+        values[columns], influence[some] = statistic(x[places], y[some])
+    return values, influence
 
 
 def _rewards_by_word(rows: pd.DataFrame, predictors: Sequence[str]) -> pd.DataFrame:
     """Return the rewards of observations: (word, spelling, predictors) x (model, prompt)."""
-    numbered = rows.assign(
-        spelling=rows.groupby(["model", "prompt", "word"]).cumcount()
+    spelling = rows.groupby(["model", "prompt", "word"]).cumcount()
+    wide = rows.assign(spelling=spelling).pivot_table(
+        "reward",
+        ["word", "spelling", *predictors],
+        ["model", "prompt"],
     )
-    wide = numbered.pivot_table(
-        "reward", ["word", "spelling", *predictors], ["model", "prompt"]
-    )
-    return wide[
-        list(itertools.product(rows["model"].unique(), rows["prompt"].unique()))
-    ]
+    models = rows["model"].unique()
+    prompts = rows["prompt"].unique()
+    return wide[list(itertools.product(models, prompts))]
 
 
 def _refuse_few_words(wide: pd.DataFrame) -> None:
     """Raise InputError for what `measured` refuses."""
     words = wide.index.to_frame(index=False)
+    signs = SIGNS if "sentiment" in words else {}
     for name in wide.columns.unique("model"):
         has_reward = wide[name].notna().to_numpy()  # (words, prompts)
         if (has_reward != has_reward[:, :1]).any():
@@ -299,9 +325,11 @@ def _refuse_few_words(wide: pd.DataFrame) -> None:
                 f"{name}: not every word has a reward for every prompt; score all words under all "
                 "prompts"
             )
-        for sign, label in SIGNS.items() if "sentiment" in words else ():
-            of_sign = words[has_reward[:, 0] & (np.sign(words["sentiment"]) == sign)]
-            if (n := of_sign["word"].nunique()) < FEWEST:
+        known = words[has_reward[:, 0]]
+        for sign, label in signs.items():
+            is_of_sign = np.sign(known["sentiment"]) == sign
+            n = known.loc[is_of_sign, "word"].nunique()
+            if n < FEWEST:
                 raise InputError(
                     f"{name}: {n} {label} words are too few for an interval; have at least {FEWEST}"
                 )
@@ -315,21 +343,12 @@ def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     """
     tables = []
     for prompt, one in of_prompts.items():
-        every = pd.concat(
-            [one.by_model(), pd.DataFrame([vars(one.mean)], [ALL])]
-        ).rename_axis("model")
-        tables.append(every.reset_index().assign(prompt=prompt))
-    columns = [
-        "prompt",
-        "model",
-        "estimate",
-        "standard_error",
-        "ci_low",
-        "ci_high",
-        "p",
-        "n",
-    ]
-    return pd.concat(tables, ignore_index=True)[columns]
+        mean = pd.DataFrame([vars(one.mean)], [ALL])
+        every = pd.concat([one.by_model(), mean.drop(columns="models")])
+        every.insert(0, "prompt", prompt)
+        every.insert(1, "model", every.index)
+        tables.append(every)
+    return pd.concat(tables, ignore_index=True)
 
 
 def interaction(spreads: Mapping[str, Measured]) -> Measured:
@@ -340,23 +359,24 @@ def interaction(spreads: Mapping[str, Measured]) -> Measured:
     large when good things are asked for. It needs only the signs of sentiment, no grades and no
     common scale. Raise InputError without a prompt of each kind.
     """
-    times = {
-        side: sum(polarity(prompt) == side for prompt in spreads) for side in (1, -1)
-    }
-    if not all(times.values()):
+    sides = {prompt: polarity(prompt) for prompt in spreads}
+    times = Counter(sides.values())
+    if not (times[1] and times[-1]):
         raise InputError(
             "an interaction needs a prompt for good and one for bad things, as prompts=best,worst"
         )
-    weights = {prompt: polarity(prompt) / times[polarity(prompt)] for prompt in spreads}
-    return Measured(
-        sum(weights[prompt] * spread.values for prompt, spread in spreads.items()),
-        sum(weights[prompt] * spread.influence for prompt, spread in spreads.items()),
-    )
+    values = influence = 0
+    for prompt, spread in spreads.items():
+        weight = sides[prompt] / times[sides[prompt]]
+        values = values + weight * spread.values
+        influence = influence + weight * spread.influence
+    return Measured(values, influence)
 
 
 def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
     """Return the rows ALL of by_words(), by prompt."""
-    return by_word[by_word["model"] == ALL].set_index("prompt").drop(columns="model")
+    of_all = by_word[by_word["model"] == ALL]
+    return of_all.set_index("prompt").drop(columns="model")
 
 
 def means(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:

@@ -23,8 +23,9 @@ def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
 
     With base 10, a slope is the reward per tenfold frequency. Words of frequency zero are left out.
     """
-    positive = rows[rows["frequency"] > 0]
-    return positive.assign(log_frequency=np.log(positive["frequency"]) / np.log(base))
+    known = rows[rows["frequency"] > 0]
+    logarithm = np.log(known["frequency"]) / np.log(base)
+    return known.assign(log_frequency=logarithm)
 
 
 def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
@@ -35,11 +36,11 @@ def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     """
     if control == "bent":
         sentiment = rows["sentiment"]
-        parts = {
-            "positive_part": sentiment.clip(lower=0),
-            "negative_part": sentiment.clip(upper=0),
-        }
-        rows = rows.assign(is_positive=sentiment > 0, **parts)
+        rows = rows.assign(
+            is_positive=sentiment > 0,
+            positive_part=sentiment.clip(lower=0),
+            negative_part=sentiment.clip(upper=0),
+        )
     return rows[list(CONTROLS[control])].astype(float)
 
 
@@ -49,11 +50,8 @@ def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     """
     columns = predictors(rows, control)
     fits = effects.slopes(rows.assign(**columns), list(columns))
-    return (
-        fits[fits["predictor"] == "log_frequency"]
-        .drop(columns="predictor")
-        .reset_index(drop=True)
-    )
+    of_frequency = fits[fits["predictor"] == "log_frequency"]
+    return of_frequency.drop(columns="predictor").reset_index(drop=True)
 
 
 def measured(rows: pd.DataFrame, control: str = "none") -> dict[str, Measured]:

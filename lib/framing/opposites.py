@@ -12,36 +12,51 @@ from ..stats.crossed import Measured
 
 
 def correlations(
-    tables: Mapping[str, pd.DataFrame], first: str, second: str
+    tables: Mapping[str, pd.DataFrame],
+    first: str,
+    second: str,
 ) -> Measured:
     """Return Pearson's r between each model's rewards for two prompts, and how much each text
     moves it.
     """
     values, influence = {}, {}
     for name, table in tables.items():
-        x, y = (
-            stats.zscore(table[prompt].to_numpy(dtype=float))
-            for prompt in (first, second)
-        )
-        values[name] = r = float((x * y).mean())
-        moved = (x * y - r * (x**2 + y**2) / 2) / (len(x) - 1)
-        influence[name] = pd.Series(moved).groupby(table["text"].to_numpy()).sum()
+        x = stats.zscore(table[first].to_numpy(dtype=float))
+        y = stats.zscore(table[second].to_numpy(dtype=float))
+        product = x * y
+        r = float(product.mean())
+        values[name] = r
+        moved = product - r * (x**2 + y**2) / 2
+        moved = pd.Series(moved / (len(x) - 1))
+        # copies of a text add up
+        influence[name] = moved.groupby(table["text"].to_numpy()).sum()
     return Measured(pd.Series(values), pd.DataFrame(influence))
 
 
-def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
+def both_and_either(
+    table: pd.DataFrame,
+    good: str,
+    bad: str,
+) -> pd.DataFrame:
     """Return the score table with two more columns: `both` = good + bad, `either` = good - bad
     (Tables A8, A9).
 
     Rewards are not standardised, so the prompt with the larger spread decides.
     """
-    x, y = (table[prompt].astype(float) for prompt in (good, bad))
+    x = table[good].astype(float)
+    y = table[bad].astype(float)
     return table.assign(
-        both=(x + y).astype(np.float32), either=(x - y).astype(np.float32)
+        both=(x + y).astype(np.float32),
+        either=(x - y).astype(np.float32),
     )
 
 
-def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFrame:
+def corners(
+    table: pd.DataFrame,
+    good: str,
+    bad: str,
+    n: int = 3,
+) -> pd.DataFrame:
     """Return the n most extreme tokens of each corner of Fig 4 (both, neither, good only, bad
     only), in order.
 
@@ -49,24 +64,20 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
     the mean, in standard deviations. Ties are in order of token_id; one row per distinct text.
     """
     ordered = table.sort_values("token_id")
-    ordered = ordered[~ordered["text"].str.strip().duplicated()]
-    x, y = (
-        (ordered[p] - ordered[p].mean()) / ordered[p].std(ddof=0) for p in (good, bad)
-    )
-    ways = {
-        "both": (x, y),
-        "neither": (-x, -y),
-        "good only": (x, -y),
-        "bad only": (-x, y),
+    is_copy = ordered["text"].str.strip().duplicated()
+    ordered = ordered[~is_copy]
+    rewards = ordered[[good, bad]]
+    z = (rewards - rewards.mean()) / rewards.std(ddof=0)
+    x = z[good]
+    y = z[bad]
+    distances = {
+        "both": np.minimum(x, y),
+        "neither": np.minimum(-x, -y),
+        "good only": np.minimum(x, -y),
+        "bad only": np.minimum(-x, y),
     }
-    extreme = {
-        corner: np.minimum(*way).sort_values(ascending=False, kind="stable")
-        for corner, way in ways.items()
-    }
-    return pd.concat(
-        [
-            ordered.loc[way.index[:n]].assign(corner=corner)
-            for corner, way in extreme.items()
-        ],
-        ignore_index=True,
-    )
+    listed = []
+    for corner, distance in distances.items():
+        extreme = distance.sort_values(ascending=False, kind="stable").index[:n]
+        listed.append(ordered.loc[extreme].assign(corner=corner))
+    return pd.concat(listed, ignore_index=True)

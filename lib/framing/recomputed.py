@@ -33,63 +33,64 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
     """
     paper = paper_table(figure)
     paper = paper.assign(
+        source=PAPER,
         ci_low=paper["slope"] - paper["halfwidth"],
         ci_high=paper["slope"] + paper["halfwidth"],
     )
-    order = {
-        name: place
-        for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))
-    }
-    rows = pd.concat([paper.assign(source=PAPER), ours.assign(source=HERE)])
-    rows = rows.sort_values(
-        "model", key=lambda names: names.map(order), kind="stable"
-    ).set_index("prompt")
-    return rows.loc[list(ours["prompt"].unique())].reset_index()
+    rows = pd.concat([paper, ours.assign(source=HERE)])
+    place_of_model = pd.Index(rows["model"].unique()).get_indexer
+    rows = rows.sort_values("model", key=place_of_model, kind="stable")
+    prompts = ours["prompt"].unique().tolist()
+    return rows.set_index("prompt").loc[prompts].reset_index()
 
 
 # --- cells of whole vocabularies ------------------------------------------------------------------
 
 
 def slope_cells(
-    tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None
+    tables: Mapping[str, pd.DataFrame],
+    printed: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its
     halfwidth of reading.
     """
     printed = paper_table("fig3c_slopes") if printed is None else printed
+    lexicon = lexicons.load("afinn")
     fits = {}
     for how in lexicons.HOW:
-        joined = {
-            name: lexicons.join(table, lexicons.load("afinn"), how)
-            for name, table in tables.items()
-        }
-        fits[how] = effects.slopes_by_sign(effects.observations(joined, ASKED))
+        joined = {}
+        for name, table in tables.items():
+            joined[name] = lexicons.join(table, lexicon, how)
+        rows = effects.observations(joined, ASKED)
+        fits[how] = effects.slopes_by_sign(rows)
     return _slope_cells(printed, fits, ["prompt", "sign"])
 
 
 def frequency_cells(
-    tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None
+    tables: Mapping[str, pd.DataFrame],
+    printed: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return the cells of Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held
     constant.
     """
     printed = paper_table("fig3d_slopes") if printed is None else printed
-    known, held = lexicons.load("bnc"), lexicons.load("afinn")
+    known = lexicons.load("bnc")
+    held = lexicons.load("afinn")
     fits = {}
     for how in lexicons.HOW:
-        joined = {
-            name: lexicons.join(table, known, how, control=held)
-            for name, table in tables.items()
-        }
+        joined = {}
+        for name, table in tables.items():
+            joined[name] = lexicons.join(table, known, how, control=held)
         rows = effects.observations(joined, ASKED, ["frequency", "sentiment"])
-        fits[how] = frequency.frequency_slopes(
-            frequency.log_frequency(rows), "sentiment"
-        )
+        rows = frequency.log_frequency(rows)
+        fits[how] = frequency.frequency_slopes(rows, "sentiment")
     return _slope_cells(printed, fits, ["prompt"])
 
 
 def combined_cells(
-    tables: Mapping[str, pd.DataFrame], table: str, printed: pd.DataFrame | None = None
+    tables: Mapping[str, pd.DataFrame],
+    table: str,
+    printed: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return the cells of Table A8 or A9: the top and bottom 20 of the texts that all models share.
 
@@ -97,39 +98,38 @@ def combined_cells(
     cells.printed_lists.
     """
     printed = cells.printed_lists(table) if printed is None else printed
-    combined = {
-        name: both_and_either(own, "best", "worst") for name, own in tables.items()
-    }
-    shared = [
-        scores.shared_vocabulary(combined, COMBINED[table], trim=trim)
-        for trim in (False, True)
-    ]
-    return cells.compare_lists(
-        printed, *({name: own[name] for name in own} for own in shared)
-    )
+    combined = {}
+    for name, own in tables.items():
+        combined[name] = both_and_either(own, "best", "worst")
+    shared = []
+    for trim in (False, True):
+        rewards = scores.shared_vocabulary(combined, COMBINED[table], trim=trim)
+        shared.append(dict(rewards.items()))
+    return cells.compare_lists(printed, *shared)
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the cells of Fig 3C and Tables A8 and A9, by name."""
-    return {"Fig 3C": slope_cells(tables)} | {
-        f"Table {name}": combined_cells(tables, name) for name in COMBINED
-    }
+    compared = {"Fig 3C": slope_cells(tables)}
+    for name in COMBINED:
+        compared[f"Table {name}"] = combined_cells(tables, name)
+    return compared
 
 
 def _slope_cells(
-    printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], index: Sequence[str]
+    printed: pd.DataFrame,
+    fits: Mapping[str, pd.DataFrame],
+    index: Sequence[str],
 ) -> pd.DataFrame:
     """Return the cells of the slopes of a figure: a row per prompt (and sign), a column per
     model.
     """
-    paper, *ours = (
-        rows.pivot_table("slope", index, "model", sort=False)
-        for rows in (printed, *fits.values())
-    )
-    compared = cells.compare_cells(paper, *ours)
+    grids = []
+    for rows in (printed, *fits.values()):
+        grids.append(rows.pivot_table("slope", index, "model", sort=False))
+    compared = cells.compare_cells(*grids)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)
     within = cells.compare_cells(halfwidths, halfwidths)["paper"].astype(float)
-    off = np.abs(
-        compared["as_published"].astype(float) - compared["paper"].astype(float)
-    )
+    ours = compared["as_published"].astype(float)
+    off = np.abs(ours - compared["paper"].astype(float))
     return compared.assign(agrees=off <= within * (1 + 1e-9))

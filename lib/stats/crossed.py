@@ -56,16 +56,17 @@ class Measured:
 
         The standard error of a slope is HC3's.
         """
-        error, n = np.sqrt((self.influence**2).sum()), self.influence.notna().sum()
+        n = self.influence.notna().sum()
+        error = np.sqrt((self.influence**2).sum())
         half = stats.t.ppf(0.975, n - 1) * error
-        p = 2 * stats.t.sf(self.values.abs() / error, n - 1)
+        t = self.values.abs() / error
         return pd.DataFrame(
             {
                 "estimate": self.values,
                 "standard_error": error,
                 "ci_low": self.values - half,
                 "ci_high": self.values + half,
-                "p": p,
+                "p": 2 * stats.t.sf(t, n - 1),
                 "n": n,
             }
         )
@@ -81,7 +82,9 @@ class Measured:
 
 
 def crossed(
-    estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0
+    estimates: pd.Series,
+    influence: pd.DataFrame,
+    null: float = 0.0,
 ) -> Crossed:
     """Return the mean of a statistic over models with its interval over words and models, t with
     models - 1 degrees.
@@ -91,40 +94,46 @@ def crossed(
     that is missing, or that has no influence.
     """
     values = estimates.astype(float)
-    if len(
-        absent := values.index.difference(influence.columns).union(
-            values[values.isna()].index
-        )
-    ):
+    has_influence = values.index.isin(influence.columns)
+    absent = values.index[values.isna() | ~has_influence]
+    if len(absent):
         raise InputError(
             f"{absent[0]} has no estimate with its influence of words; leave it out of the mean"
         )
-    # (words, models)
-    moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)
+    # (words, models), without words that no model has read
+    moved = influence[values.index].dropna(how="all")
+    moved = moved.fillna(0.0).to_numpy(dtype=float)
     n, models = moved.shape
     mean = float(values.mean())
-    if models == 1:
-        return Crossed(mean, *[np.nan] * 4, n, models)
-    # the difference of two-way clustering can fall below either part
-    of_words = (moved.mean(axis=1) ** 2).sum()
-    of_models = values.var(ddof=1) / models
-    of_both = _clustered_variance(values.to_numpy() + n * moved)
-    error = np.sqrt(max(of_both, of_words, of_models))
-    df = models - 1
-    half = stats.t.ppf(0.975, df) * error
-    p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
-    return Crossed(
-        mean, float(error), float(mean - half), float(mean + half), p, n, models
-    )
+    error = low = high = p = np.nan
+    if models > 1:
+        # the difference of two-way clustering can fall below either part
+        of_words = (moved.mean(axis=1) ** 2).sum()
+        of_models = values.var(ddof=1) / models
+        of_both = _clustered_variance(values.to_numpy() + n * moved)
+        variance = max(of_both, of_words, of_models)
+        error = float(np.sqrt(variance))
+        half = stats.t.ppf(0.975, models - 1) * error
+        low = float(mean - half)
+        high = float(mean + half)
+    if error > 0:
+        t = abs(mean - null) / error
+        p = float(2 * stats.t.sf(t, models - 1))
+    return Crossed(mean, error, low, high, p, n, models)
 
 
 def _clustered_variance(pseudo: np.ndarray) -> float:
     """Return the variance of the mean of pseudo-values (words, models), clustered by both."""
     from statsmodels.regression.linear_model import OLS  # here, because few need it
 
-    groups = np.indices(pseudo.shape).reshape(2, -1).T  # (words x models, 2)
-    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
-    fit = OLS(pseudo.ravel(), np.ones(pseudo.size)).fit(use_t=True, **clusters)
+    # the word and the model of each pseudo-value: (words x models, 2)
+    groups = np.indices(pseudo.shape).reshape(2, -1).T
+    model = OLS(pseudo.ravel(), np.ones(pseudo.size))
+    fit = model.fit(
+        cov_type="cluster",
+        cov_kwds={"groups": groups},
+        use_t=True,
+    )
     return float(fit.cov_params()[0, 0])
 
 
@@ -132,11 +141,14 @@ def mean_influence(values):
     """Return how much each row moves the mean of its column: its deviation over n - 1. values:
     an array or a frame.
     """
-    return (values - values.mean(axis=0)) / (len(values) - 1)
+    deviation = values - values.mean(axis=0)
+    return deviation / (len(values) - 1)
 
 
 def slope_influence(
-    x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None
+    x: Sequence[float] | np.ndarray,
+    y: np.ndarray,
+    controls: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return how much each word moves the least-squares slope of y on x, in units of the slope; the
     shape of y.
@@ -145,36 +157,43 @@ def slope_influence(
     constant. A residual is divided by one less its leverage, as in HC3 (MacKinnon and White 1985),
     so that the sum of squares is the HC3 variance.
     """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
     others, own = _beyond(x, controls)
-    orthogonal, _ = np.linalg.qr(np.column_stack([x, others]))
+    design = np.column_stack([x, others])
+    orthogonal, _ = np.linalg.qr(design)
     residual = y - orthogonal @ (orthogonal.T @ y)
-    weight = own / (own @ own) / (1 - (orthogonal**2).sum(axis=1))
+    leverage = (orthogonal**2).sum(axis=1)
+    weight = own / (own @ own) / (1 - leverage)
     return (residual.T * weight).T
 
 
 def slope(
-    x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None
+    x: Sequence[float] | np.ndarray,
+    y: np.ndarray,
+    controls: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the least-squares slope of y on x with the controls held constant; arguments as in
     slope_influence.
     """
-    _, own = _beyond(np.asarray(x, dtype=float), controls)
-    return own @ np.asarray(y, dtype=float) / (own @ own)
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
+    _, own = _beyond(x, controls)
+    return own @ y / (own @ own)
 
 
 def _beyond(
-    x: np.ndarray, controls: np.ndarray | None
+    x: np.ndarray,
+    controls: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not
     predict.
     """
-    others = (
-        np.ones((len(x), 1))
-        if controls is None
-        else np.column_stack([np.ones(len(x)), controls])
-    )
-    return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
+    others = np.ones((len(x), 1))
+    if controls is not None:
+        others = np.column_stack([others, controls])
+    coefficients, *_ = np.linalg.lstsq(others, x, rcond=None)
+    return others, x - others @ coefficients
 
 
 def log_sd_influence(values: np.ndarray) -> np.ndarray:
@@ -186,6 +205,8 @@ def log_sd_influence(values: np.ndarray) -> np.ndarray:
     """
     n = len(values)
     squares = (values - values.mean(axis=0)) ** 2
+    share = squares / squares.mean(axis=0) / (n - 1)
     # log SD of the others, but for a constant
-    without = np.log1p(-squares / squares.mean(axis=0) / (n - 1)) / 2
-    return (without.mean(axis=0) - without) * np.sqrt((n - 1) / n)
+    without = np.log1p(-share) / 2
+    moved = without.mean(axis=0) - without
+    return moved * np.sqrt((n - 1) / n)

@@ -4,7 +4,6 @@ agree.
 
 import itertools
 
-import numpy as np
 import pandas as pd
 
 from .. import InputError
@@ -18,57 +17,65 @@ def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
     """
     rank = table[prompt].rank(ascending=False, method="average")
     return table.assign(rank=rank).sort_values(
-        [prompt, "token_id"], ascending=[False, True], ignore_index=True
-    )
-
-
-def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
-    """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2
-    has n = 22).
-    """
-    if (count := len(table)) < 2 * n or n < 1:
-        raise InputError(
-            f"{count} tokens have no {n} optimal and {n} pessimal ones; choose n up to {count // 2}"
-        )
-    order = ranked(table, prompt)
-    return pd.concat(
-        [order.head(n).assign(end="optimal"), order.tail(n).assign(end="pessimal")],
+        [prompt, "token_id"],
+        ascending=[False, True],
         ignore_index=True,
     )
 
 
+def ends(
+    table: pd.DataFrame,
+    prompt: str,
+    n: int = 22,
+) -> pd.DataFrame:
+    """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2
+    has n = 22).
+    """
+    most = len(table) // 2
+    if not 1 <= n <= most:
+        raise InputError(
+            f"{len(table)} tokens have no {n} optimal and {n} pessimal ones; choose n up to {most}"
+        )
+    order = ranked(table, prompt)
+    optimal = order.head(n).assign(end="optimal")
+    pessimal = order.tail(n).assign(end="pessimal")
+    return pd.concat([optimal, pessimal], ignore_index=True)
+
+
 def side_by_side(
-    tables: dict[str, pd.DataFrame], prompt: str, n: int = 22
+    tables: dict[str, pd.DataFrame],
+    prompt: str,
+    n: int = 22,
 ) -> pd.DataFrame:
     """Return the n optimal and n pessimal texts of every model on its own vocabulary, a column per
     model (Table A6).
 
     Index: (end, position). Position 1 is the most optimal or the most pessimal text.
     """
-    positions = [*range(1, n + 1), *range(n, 0, -1)]
-    index = pd.MultiIndex.from_arrays(
-        [["optimal"] * n + ["pessimal"] * n, positions], names=["end", "position"]
-    )
-    return pd.DataFrame(
-        {
-            name: ends(table, prompt, n)["text"].to_numpy()
-            for name, table in tables.items()
-        },
-        index,
-    )
+    texts = {}
+    for name, table in tables.items():
+        texts[name] = ends(table, prompt, n)["text"].to_numpy()
+    places = range(1, n + 1)
+    listed = [("optimal", place) for place in places]
+    listed += [("pessimal", place) for place in reversed(places)]
+    index = pd.MultiIndex.from_tuples(listed, names=["end", "position"])
+    return pd.DataFrame(texts, index)
 
 
 def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
     """Return the same on the texts that all models share (Table A7). `rewards`: texts x models."""
-    texts = pd.DataFrame({"token_id": np.arange(len(rewards)), "text": rewards.index})
-    return side_by_side(
-        {name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards},
-        "reward",
-        n,
-    )
+    tables = {}
+    for name, reward in rewards.items():
+        table = reward.rename("reward").rename_axis("text").reset_index()
+        tables[name] = table.assign(token_id=table.index)
+    return side_by_side(tables, "reward", n)
 
 
-def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.DataFrame:
+def overlap(
+    rewards: pd.DataFrame,
+    n: int = 22,
+    end: str = "optimal",
+) -> pd.DataFrame:
     """Return the share of the n optimal (or pessimal) texts that two models share, models x models,
     in [0, 1].
 
@@ -82,10 +89,10 @@ def overlap_of_lists(listed: pd.DataFrame) -> pd.DataFrame:
 
     `listed`: places x models, the texts of one end, each once. The place does not matter.
     """
-    sets = {name: set(listed[name]) for name in listed}
-    return pd.DataFrame(
-        {a: {b: len(sets[a] & sets[b]) / len(listed) for b in sets} for a in sets}
-    )
+    shares = {}
+    for name, texts in listed.items():
+        shares[name] = listed.isin(set(texts)).mean()
+    return pd.DataFrame(shares)
 
 
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
@@ -95,18 +102,20 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half
     precision have many. Raise InputError where a model's rewards are missing or all equal.
     """
-    for name in rewards:
-        if rewards[name].isna().any() or rewards[name].nunique() < 2:
+    from scipy import stats  # here, because it takes half a second
+
+    ranks = {}
+    for name, reward in rewards.items():
+        if reward.isna().any() or reward.nunique() < 2:
             raise InputError(
                 f"the rewards of {name} are missing or all equal, so they rank nothing; leave it "
                 "out"
             )
-    from scipy import stats  # here, because it takes half a second
-
-    # Ranks as integers sort faster than rewards, and tau depends on nothing else.
-    ranks = {name: stats.rankdata(rewards[name], method="dense") for name in rewards}
-    matrix = pd.DataFrame(np.eye(len(ranks)), rewards.columns, rewards.columns)
+        # Ranks as integers sort faster than rewards, and tau depends on nothing else.
+        ranks[name] = stats.rankdata(reward, method="dense")
+    matrix = pd.DataFrame(1.0, rewards.columns, rewards.columns)
     for a, b in itertools.combinations(ranks, 2):
         tau = stats.kendalltau(ranks[a], ranks[b]).statistic
-        matrix.loc[a, b] = matrix.loc[b, a] = tau
+        matrix.loc[a, b] = tau
+        matrix.loc[b, a] = tau
     return matrix

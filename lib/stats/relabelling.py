@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from scipy.spatial.distance import squareform
 
 from .. import InputError
 from . import resampling
@@ -19,10 +20,13 @@ EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
 # orders that only swap equal models give the observed value up to rounding
 SLACK = 1e-9
 
+# trait -> similarity of models by this trait, models x models
+Predictors = Mapping[str, pd.DataFrame]
+
 
 def p_of(
     matrix: pd.DataFrame,
-    predictors: Mapping[str, pd.DataFrame],
+    predictors: Predictors,
     name: str,
     permutations: int = 10_000,
     seed: int = 0,
@@ -36,10 +40,14 @@ def p_of(
     share of relabellings with as large a t. Above EXACT models these are `permutations` random ones
     and the observed one.
     """
-    strengths = _strengths(*_residuals(matrix, predictors, name), permutations, seed)
-    observed = next(strengths).item()
-    reached = [block >= observed * (1 - SLACK) for block in strengths]
-    return sum(block.sum() for block in reached) / sum(block.size for block in reached)
+    residuals = _residuals(matrix, predictors, name)
+    strengths = _strengths(*residuals, permutations, seed)
+    bound = next(strengths).item() * (1 - SLACK)
+    reached = relabellings = 0
+    for block in strengths:
+        reached += np.count_nonzero(block >= bound)
+        relabellings += block.size
+    return reached / relabellings
 
 
 def size_of_mantel(
@@ -55,18 +63,18 @@ def size_of_mantel(
     Ties make the share less than .05: there are only 210 ways to divide ten models into bases of
     four and six.
     """
-    strengths = _strengths(
-        *_residuals(matrix, {"x": predictor}, "x"), permutations, seed
-    )
-    next(strengths)
-    every = np.sort(np.concatenate([block.ravel() for block in strengths]))
-    reached = len(every) - np.searchsorted(every, every * (1 - SLACK))
-    return float((reached / len(every) < 0.05).mean())
+    residuals = _residuals(matrix, {"x": predictor}, "x")
+    _, *blocks = _strengths(*residuals, permutations, seed)
+    every = np.concatenate([block.ravel() for block in blocks])
+    every.sort()
+    smaller = np.searchsorted(every, every * (1 - SLACK))
+    p = (len(every) - smaller) / len(every)
+    return float((p < 0.05).mean())
 
 
 def interval(
     matrix: pd.DataFrame,
-    predictors: Mapping[str, pd.DataFrame],
+    predictors: Predictors,
     name: str,
     level: float = 0.9,
     permutations: int = 10_000,
@@ -81,13 +89,16 @@ def interval(
     """
     free, residual, basis = _residuals(matrix, predictors, name)
     total = residual @ residual
+    sums = _relabelled(residual, (free, residual, *basis.T), permutations, seed)
     # Outcome and predictor, relabelled, as shares of the length that the other predictors leave:
     # blocks of (orders,)
-    sums = _relabelled(residual, (free, residual, *basis.T), permutations, seed)
     observed, *blocks = [_shares_of_length(block, total) for block in sums]
     is_rejected = partial(_is_rejected, observed=observed, blocks=blocks, level=level)
-    estimate, reach = free @ residual / total, np.sqrt(free @ free / total)
-    return _end(estimate, -reach, is_rejected), _end(estimate, reach, is_rejected)
+    estimate = free @ residual / total
+    reach = np.sqrt(free @ free / total)
+    low = _end(estimate, -reach, is_rejected)
+    high = _end(estimate, reach, is_rejected)
+    return low, high
 
 
 def _is_rejected(
@@ -99,42 +110,64 @@ def _is_rejected(
     """Return whether the test rejects an effect; for the arrays see `interval`."""
     outcome, own = observed
     bound = abs(outcome - effect * own).item() * (1 - SLACK)
-    reached = [np.abs(outcome - effect * own) >= bound for outcome, own in blocks]
-    return sum(map(np.count_nonzero, reached)) / sum(map(len, reached)) < 1 - level
+    reached = relabellings = 0
+    for outcome, own in blocks:
+        strength = np.abs(outcome - effect * own)
+        reached += np.count_nonzero(strength >= bound)
+        relabellings += len(strength)
+    return reached / relabellings < 1 - level
 
 
-def _end(estimate: float, reach: float, is_rejected: Callable[[float], bool]) -> float:
+def _end(
+    estimate: float,
+    reach: float,
+    is_rejected: Callable[[float], bool],
+) -> float:
     """Return where effects begin to be rejected, seen from the estimate in the direction of
     reach.
     """
-    near, far = estimate, estimate + reach
-    while not is_rejected(far) and abs(far) < 1e6 * abs(reach):
-        near, far = far, far + 2 * (far - estimate)
+    near = estimate
+    far = estimate + reach
+    farthest = 1e6 * abs(reach)
+    while not is_rejected(far) and abs(far) < farthest:
+        near = far
+        far += 2 * (far - estimate)
     for _ in range(10):
         middle = (near + far) / 2
-        near, far = (near, middle) if is_rejected(middle) else (middle, far)
+        if is_rejected(middle):
+            far = middle
+        else:
+            near = middle
     return float(far)
 
 
 def _relabelled(
-    residual: np.ndarray, values: Sequence[np.ndarray], permutations: int, seed: int
+    residual: np.ndarray,
+    values: Sequence[np.ndarray],
+    permutations: int,
+    seed: int,
 ) -> Iterator[np.ndarray]:
     """Yield the products of the relabelled residual with each of some values, all (pairs,): for the
     observed order, (values, 1), then for all orders, in blocks that hold the observed one again.
     """
-    square = as_square(residual)
-    weights = np.stack([as_square(each) for each in values])
+    square = squareform(residual)
+    weights = np.stack([squareform(each) for each in values])
     models = len(square)
     if models <= EXACT:
-        yield products(square, weights, np.arange(models)[None])
+        observed = np.arange(models)[None]
+        yield products(square, weights, observed)
         yield from every_product(square, weights)
     else:
-        sums = products(square, weights, resampling.orders(models, permutations, seed))
+        orders = resampling.orders(models, permutations, seed)
+        sums = products(square, weights, orders)
         yield sums[:, :1]
         yield sums
 
 
-def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
+def _shares_of_length(
+    sums: np.ndarray,
+    total: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the first two rows of `products`, divided by the length that the other rows leave of
     the predictor.
 
@@ -142,24 +175,28 @@ def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.nd
     others. total: the squared length of the predictor. Both arrays are flat.
     """
     sums = sums.reshape(len(sums), -1)
-    length = np.sqrt(np.maximum(total - (sums[2:] ** 2).sum(axis=0), 1e-12 * total))
+    explained = (sums[2:] ** 2).sum(axis=0)
+    length = np.sqrt(np.maximum(total - explained, 1e-12 * total))
     return sums[0] / length, sums[1] / length
 
 
 def _residuals(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str
+    matrix: pd.DataFrame,
+    predictors: Predictors,
+    name: str,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return what the other predictors leave of the outcome and of this one, (pairs,), and their
     basis, (pairs, k).
     """
     outcome, design = observations(matrix, predictors, "pairs")
     column = list(predictors).index(name)
-    basis = np.linalg.qr(
-        np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)])
-    )[0]
-    free, residual = (
-        values - basis @ (basis.T @ values) for values in (outcome, design[:, column])
-    )
+    intercept = np.ones(len(outcome))
+    others = np.delete(design, column, axis=1)
+    others = np.column_stack([intercept, others])
+    basis, _ = np.linalg.qr(others)
+    own = design[:, column]
+    free = outcome - basis @ (basis.T @ outcome)
+    residual = own - basis @ (basis.T @ own)
     return free, residual, basis
 
 
@@ -176,15 +213,19 @@ def _strengths(
     For the arrays see _residuals.
     """
     total = residual @ residual
+    least = 1e-12 * total
     for sums in _relabelled(residual, (free, *basis.T), permutations, seed):
         # squared length of the permuted residual beyond the others
         left = total - (sums[1:] ** 2).sum(axis=0)
-        yield np.where(
-            left > 1e-12 * total, sums[0] ** 2 / np.maximum(left, 1e-12 * total), 0.0
-        )
+        strength = sums[0] ** 2 / np.maximum(left, least)
+        yield np.where(left > least, strength, 0.0)
 
 
-def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
+def products(
+    square: np.ndarray,
+    weights: np.ndarray,
+    orders: np.ndarray,
+) -> np.ndarray:
     """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m,
     orders).
 
@@ -192,7 +233,8 @@ def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.
     each place, (orders, places).
     """
     first, second = np.triu_indices(weights.shape[1], 1)
-    return weights[:, first, second] @ square[orders[:, first], orders[:, second]].T
+    relabelled = square[orders[:, first], orders[:, second]]  # (orders, pairs)
+    return weights[:, first, second] @ relabelled.T
 
 
 def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
@@ -204,40 +246,39 @@ def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarra
     """
     n = len(square)
     half = n // 2
-    front = np.array(list(itertools.permutations(range(half))), dtype=int)
-    back = np.array(list(itertools.permutations(range(n - half))), dtype=int)
+    front = _every_order(half)
+    back = _every_order(n - half)
     # (b, places x labels)
-    one_hot = (
-        (back[:, :, None] == np.arange(n - half)).astype(float).reshape(len(back), -1)
-    )
+    one_hot = np.eye(n - half)[back].reshape(len(back), -1)
+    weights_a = weights[:, :half, :half]
+    weights_b = weights[:, half:, half:]
+    weights_across = weights[:, :half, half:]
     for labels in itertools.combinations(range(n), half):
-        rest = np.array([label for label in range(n) if label not in labels], dtype=int)
-        a, b = np.array(labels, dtype=int)[front], rest[back]
-        within_a = products(square, weights[:, :half, :half], a)
-        within_b = products(square, weights[:, half:, half:], b)
+        first = np.array(labels, dtype=int)
+        second = np.setdiff1d(np.arange(n), first)
+        a = first[front]
+        within_a = products(square, weights_a, a)
+        within_b = products(square, weights_b, second[back])
+        # (a, places of the first half, labels of the second half)
+        between = square[a][:, :, second]
         # (m, places of the second half, a, labels of the second half)
-        across = np.tensordot(
-            weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1)
-        )
-        across = (
-            across.transpose(0, 2, 1, 3).reshape(len(weights), len(front), -1)
-            @ one_hot.T
-        )
-        yield within_a[:, :, None] + within_b[:, None, :] + across
+        across = np.tensordot(weights_across, between, axes=(1, 1))
+        across = across.transpose(0, 2, 1, 3)
+        across = across.reshape(len(weights), len(front), -1) @ one_hot.T
+        within = within_a[:, :, None] + within_b[:, None, :]
+        yield within + across
 
 
-def as_square(values: np.ndarray) -> np.ndarray:
-    """Return values of pairs (above the diagonal, row by row) as a symmetric matrix with zeros
-    on its diagonal.
-    """
-    models = round((1 + (1 + 8 * len(values)) ** 0.5) / 2)
-    square = np.zeros((models, models))
-    square[np.triu_indices(models, 1)] = values
-    return square + square.T
+def _every_order(n: int) -> np.ndarray:
+    """Return the n! orders of 0 to n - 1, (n!, n)."""
+    orders = itertools.permutations(range(n))
+    return np.array(list(orders), dtype=int)
 
 
 def observations(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str
+    matrix: pd.DataFrame,
+    predictors: Predictors,
+    entries: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
@@ -247,32 +288,30 @@ def observations(
     """
     refuse_malformed(matrix)
     names = matrix.index
-    chosen = (
-        np.triu_indices(len(names), 1)
-        if entries == "pairs"
-        else np.indices(matrix.shape).reshape(2, -1)
-    )
-    columns = []
+    chosen = np.triu_indices(len(names), 1)
+    if entries == "all":
+        places = np.indices(matrix.shape)
+        chosen = tuple(places.reshape(2, -1))
+    outcome = matrix.to_numpy(dtype=float)[chosen]
+    columns = [np.ones(len(outcome))]
     for trait, theory in predictors.items():
         if set(theory.index) != set(names):
             raise InputError(
                 f"the similarity matrix of {trait} is about other models; build it for these models"
             )
-        columns.append(theory.loc[names, names].to_numpy(dtype=float)[tuple(chosen)])
-    outcome = matrix.to_numpy(dtype=float)[tuple(chosen)]
-    design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
-    whole = np.column_stack([np.ones(len(outcome)), design])
-    if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
+        similarity = theory.loc[names, names].to_numpy(dtype=float)
+        columns.append(similarity[chosen])
+    design = np.column_stack(columns)
+    n, k = design.shape
+    if n <= k or np.linalg.matrix_rank(design) < k:
         raise InputError(
             f"{len(names)} models are too few, or too alike, to tell apart "
             f"{', '.join(predictors)}; leave a predictor out"
         )
-    return outcome, design
+    return outcome, design[:, 1:]
 
 
-def can_be_told_apart(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
-) -> bool:
+def can_be_told_apart(matrix: pd.DataFrame, predictors: Predictors) -> bool:
     """Return whether this matrix can be regressed on these predictors together."""
     try:
         observations(matrix, predictors, "pairs")
@@ -284,8 +323,9 @@ def can_be_told_apart(
 def refuse_malformed(matrix: pd.DataFrame) -> None:
     """Raise InputError unless the matrix is symmetric, with the same models on both sides."""
     values = matrix.to_numpy(dtype=float)
+    has_same_models = matrix.index.equals(matrix.columns)
     # NaN is not close to NaN
-    if list(matrix.index) != list(matrix.columns) or not np.allclose(values, values.T):
+    if not has_same_models or not np.allclose(values, values.T):
         raise InputError(
             "a similarity matrix needs the same models on both sides, and equal mirrored entries"
         )

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import skbio
 from matrices import least_squares, random_matrices, reorder
+from scipy.spatial.distance import squareform
 
 from lib.similarity import factors
 from lib.stats import relabelling, resampling
@@ -154,10 +155,10 @@ def test_the_interval_ends_where_p_of_the_matrix_without_the_effect_falls_below_
     random = np.random.default_rng(3)
     names = list("abcdefg")
     theory = pd.DataFrame(
-        relabelling.as_square(random.integers(0, 2, 21).astype(float)), names, names
+        squareform(random.integers(0, 2, 21).astype(float)), names, names
     )
-    other = pd.DataFrame(relabelling.as_square(random.normal(size=21)), names, names)
-    noise = pd.DataFrame(relabelling.as_square(random.normal(size=21)), names, names)
+    other = pd.DataFrame(squareform(random.normal(size=21)), names, names)
+    noise = pd.DataFrame(squareform(random.normal(size=21)), names, names)
     both = {"x": theory, "z": other}
     low, high = relabelling.interval(0.7 * theory + other + noise, both, "x", 0.9)
     shifted = relabelling.interval(5.7 * theory + other + noise, both, "x", 0.9)
