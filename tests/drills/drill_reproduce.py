@@ -143,6 +143,23 @@ def test_killed_outright_at_any_moment(models, tmp_path_factory):
         pd.testing.assert_frame_equal(tables_in(project)[name], table, check_exact=True)
 
 
+def test_of_two_at_once_one_runs_and_the_other_says_so(models, tmp_path_factory):
+    alone, shared = (
+        project_in(tmp_path_factory.mktemp(name)) for name in ("alone", "shared")
+    )
+    one = started(alone, models)
+    two = [started(shared, models) for _ in range(2)]
+    told = {process.communicate()[0]: process.returncode for process in two}
+    assert one.communicate() and one.returncode == 0
+    (ran,) = (text for text, code in told.items() if code == 0)
+    (refused,) = (text for text, code in told.items() if code == 2)
+    assert "Notebooks: 3 run." in ran, ran
+    assert len(refused.strip().splitlines()) == 1 and "is writing" in refused, refused
+    assert made_in(shared) == made_in(alone)
+    for name, table in tables_in(alone).items():
+        pd.testing.assert_frame_equal(tables_in(shared)[name], table, check_exact=True)
+
+
 def wait_until(condition) -> None:
     begin = time.monotonic()
     while not condition() and time.monotonic() - begin < TO_END:
