@@ -14,7 +14,8 @@ import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from lib import ROOT, InputError
-from lib.models import checkpoints, conversations, reward_models, tokenizers
+from lib.models import conversations, reward_models, tokenizers
+from lib.models.files import files_of, open_files
 from lib.scoring import engine
 from lib.scoring.tokenizers import KEPT, bases, kept_counts, kept_printed_tokens  # noqa: F401
 from lib.tables import downloads, scores
@@ -46,10 +47,10 @@ def open_tokenizer(
     """
     if folder is None:
         entry = reward_models.find(bases()[base][0])
-        place = checkpoints.open_files(entry["hub_id"], entry["revision"], FILES).folder
+        files = open_files(entry["hub_id"], entry["revision"], FILES)
     else:
-        place = Path(folder) / base.lower().replace(" ", "-")
-    tokenizer = tokenizers.tokenizer_of(place)
+        files = files_of(Path(folder) / base.lower().replace(" ", "-"))
+    place, tokenizer = files.folder, tokenizers.tokenizer_of(files)
     if not tokenizer.chat_template and base in TEMPLATES:
         tokenizer.chat_template = TEMPLATES[base].read_text(encoding="utf-8")
     if not tokenizer.chat_template:

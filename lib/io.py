@@ -198,6 +198,12 @@ class Hashes:
         """Return compute(file), of plain types, under the name `what`. OSError if the file
         cannot be read.
         """
+        return self.with_state(what, file, compute)[1]
+
+    def with_state(
+        self, what: str, file: Path, compute: Callable[[Path], Any]
+    ) -> tuple[list[int], Any]:
+        """Return the file's state and the same result, computed after the state was read."""
         if self.known is None:
             try:
                 known = json.loads(self.place().read_bytes())
@@ -209,11 +215,11 @@ class Hashes:
         name, state = f"{what} {file}", state_of(file)
         entry = self.known.get(name)
         if entry and entry[0] == state:
-            return entry[1]
+            return state, entry[1]
         value = compute(file)
         if time.time_ns() - max(state[2:]) > self.JUST_NOW:
             self.known[name], self.new = [state, value], True
-        return value
+        return state, value
 
     def keep(self) -> None:
         """Write the results, of files that still exist, if any is new. InputError if they cannot

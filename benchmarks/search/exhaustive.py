@@ -26,7 +26,7 @@ from benchmarks.search import optimality
 from benchmarks.search.optimality import ALPHABETS, INSTANCE, LANDSCAPE, MEASURED, OURS
 from lib import ROOT, InputError
 from lib.io import hash_of_code, replacing
-from lib.models import checkpoints, conversations, reward_models
+from lib.models import conversations, files, reward_models
 from lib.models.hardware import each
 from lib.models.reward_models import RewardModel
 from lib.planted import planting, saving
@@ -307,7 +307,7 @@ class Instance:
         if self.folder is None:
             return None
         entry = reward_models.find(self.model)
-        revision = checkpoints.open_files(entry["hub_id"], entry["revision"]).revision
+        revision = files.open_files(entry["hub_id"], entry["revision"]).revision
         settings = [
             revision,
             torch.__version__,

@@ -4,7 +4,7 @@ and checked.
 
 import contextlib
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,17 +23,13 @@ from transformers import (
 
 from .. import InputError
 from .files import (
-    READ,
     Files,
+    Stored,
     enough_memory,
-    fetch,
-    files_of,
     open_tensors,
+    other_weights,
     quiet_transformers,
-    read_json,
     refusing,
-    tensor_files,
-    weight_files,
 )
 
 AutoClass = (
@@ -49,24 +45,12 @@ COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")
 POSITIONS = ("embed_positions", "position_embeddings", "wpe")
 
 
-def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> Files:
-    """Return the files of a checkpoint in a folder or on the hub; InputError if it has none.
-
-    patterns: of the files to download.
-    """
-    return files_of(*fetch(hub_id, revision, patterns))
-
-
 @dataclass(frozen=True)
 class Source:
-    """A checkpoint that is open, and how it is computed.
-
-    tensors: which file holds each tensor
-    """
+    """A checkpoint that is open, and how it is computed."""
 
     files: Files
     config: PreTrainedConfig
-    tensors: dict[str, Path]
     device: str
     dtype: str
     attention: str
@@ -74,6 +58,15 @@ class Source:
     @property
     def folder(self) -> Path:
         return self.files.folder
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of the embedding table, one for each token id."""
+        return self.config.get_text_config().vocab_size
+
+    @property
+    def tensors(self) -> dict[str, Stored]:
+        return self.files.tensors
 
 
 def open_source(
@@ -84,21 +77,18 @@ def open_source(
     *,
     heeds_declared: bool = False,
 ) -> Source:
-    """Return a checkpoint whose configuration and list of tensors are read. InputError if these are
-    broken or not supported.
+    """Return a checkpoint whose configuration is read. InputError if that is broken or not
+    supported.
 
     device, dtype, attention: see reward_models.Options. heeds_declared: whether the attention that
     config.json declares comes before the usual one.
     """
-    config = config_of(files.folder)
-    tensors = tensor_files(files.folder)
+    config = config_of(files)
     device = device_for(device)
     if attention is None and heeds_declared:
-        attention = _declared(files.folder, config)
+        attention = _declared(files, config)
     dtype = dtype_for(dtype, device, config)
-    return Source(
-        files, config, tensors, device, dtype, set_attention(config, attention)
-    )
+    return Source(files, config, device, dtype, set_attention(config, attention))
 
 
 # --- how it is computed ---------------------------------------------------------------------------
@@ -139,25 +129,16 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
     return "float32"
 
 
-def config_of(folder: Path) -> PreTrainedConfig:
+def config_of(files: Files) -> PreTrainedConfig:
     """Return the checkpoint's configuration. InputError if there is none, or if it cannot be
     read or supported.
     """
-    place = folder / "config.json"
-    if not place.is_file():
-        if any(folder.glob("*.gguf")):
-            weight_files(folder)  # says what these are
-        raise InputError(
-            f"{folder} holds no config.json; give the folder of a saved transformers checkpoint"
-        )
+    folder, fields = files.folder, files.config
+    if not fields:
+        nothing = "no config.json; give the folder of a saved transformers checkpoint"
+        raise InputError(f"{folder} holds {other_weights(folder) or nothing}")
     config = parsed_config(folder)
-    fields = read_json(place)
-    text = fields.get("text_config")
-    if (
-        problem := _problem_of(config)
-        or two_rope_bases(fields)
-        or two_rope_bases(text if isinstance(text, dict) else {})
-    ):
+    if problem := _problem_of(config) or _two_rope_bases(fields):
         raise InputError(f"{folder} {problem}")
     # False changes no number, but what a model's outputs are called
     config.return_dict = True
@@ -218,44 +199,40 @@ def _problem_of(config: PreTrainedConfig) -> str:
     return ""
 
 
-def two_rope_bases(fields: dict) -> str:
+def _two_rope_bases(fields: dict) -> str:
     """Return what is wrong with a config.json that names two bases of rotary positions; "" if it
     names one or none.
     """
-    parameters, base = fields.get("rope_parameters"), fields.get("rope_theta")
-    other = parameters.get("rope_theta") if isinstance(parameters, dict) else None
-    if base is None or other is None or base == other:
-        return ""
-    return (
-        f"has a config.json where rope_theta is {base:g}, which transformers 4 reads, and "
-        f"rope_parameters says {other:g}, which transformers 5 reads; take the one out that the "
-        "model was not trained with"
-    )
+    text = fields.get("text_config")
+    for each in (fields, text) if isinstance(text, dict) else (fields,):
+        parameters, base = each.get("rope_parameters"), each.get("rope_theta")
+        other = parameters.get("rope_theta") if isinstance(parameters, dict) else None
+        if None not in (base, other) and base != other:
+            return (
+                f"has a config.json where rope_theta is {base:g}, which transformers 4 reads, and "
+                f"rope_parameters says {other:g}, which transformers 5 reads; take the one out "
+                "that the model was not trained with"
+            )
+    return ""
 
 
-def declared_attention(folder: Path) -> str | None:
-    """Return the way of attention that config.json declares, "eager" or "sdpa"; None if it
-    declares none of them.
-    """
-    fields = read_json(folder / "config.json")
-    names = (
-        fields.get(name) for name in ("attn_implementation", "_attn_implementation")
-    )
-    return next((name for name in names if name in ("eager", "sdpa")), None)
-
-
-def _declared(folder: Path, config: PreTrainedConfig) -> str | None:
-    """Return the way of attention that the checkpoint declares where it is not the usual one; a
+def _declared(files: Files, config: PreTrainedConfig) -> str | None:
+    """Return the way of attention that config.json declares where it is not the usual one; a
     printed line says so.
 
     None if it declares none, or the usual one. "sdpa" drops soft-capping, and is called "uncapped"
     here.
     """
-    usual, declared = usual_attention(config), declared_attention(folder)
-    if declared in (None, usual) or declared == "sdpa" and not soft_caps(config):
+    usual = usual_attention(config)
+    named = [
+        files.config.get(name)
+        for name in ("attn_implementation", "_attn_implementation")
+    ]
+    declared = next((name for name in named if name in ("eager", "sdpa")), usual)
+    if declared == usual or declared == "sdpa" and not soft_caps(config):
         return None
     tqdm.write(
-        f"{folder}: its config.json declares attention {declared!r}, which counts here; "
+        f"{files.folder}: its config.json declares attention {declared!r}, which counts here; "
         f"--attention {usual} is usual for this architecture"
     )
     return "uncapped" if declared == "sdpa" else declared
@@ -309,7 +286,7 @@ def usual_attention(config: PreTrainedConfig) -> str:
 
 def from_safetensors(
     kind: AutoClass,
-    folder: Path,
+    files: Files,
     config: PreTrainedConfig,
     dtype: str,
     attention: str | None,
@@ -325,15 +302,17 @@ def from_safetensors(
         "dtype": getattr(torch, dtype),
         "attn_implementation": "eager" if attention == "uncapped" else attention,
     }
-    with quiet_transformers(), built_from(folder):
+    with quiet_transformers(), built_from(files.folder):
         with torch.device("meta"):  # only to learn which class it is
             own = type(
                 kind.from_config(copy.deepcopy(config), trust_remote_code=False, **how)
             )
-        opened = [open_tensors(path) for path in weight_files(folder)]
-        tensors: dict[str, object] = {}
-        for file in opened:
-            tensors |= {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
+        paths = {stored.path for stored in files.tensors.values()}
+        opened = {path: open_tensors(path) for path in paths}
+        tensors = {
+            key: opened[stored.path].get_slice(key)
+            for key, stored in files.tensors.items()
+        }
         model, report = own.from_pretrained(
             None,
             config=config,
@@ -343,8 +322,20 @@ def from_safetensors(
             **how,
             **({"device_map": layout} if layout else {}),
         )
-    _limit_positions(model, folder)
+    _limit_positions(model, files.folder)
     return read_each_length_anew(model), report
+
+
+def load_backbone(source: Source, layout: dict | None = None) -> PreTrainedModel:
+    """Return the backbone with its weights, in eval mode: whole on the device, or over cards by a
+    layout (see layers.layout).
+    """
+    backbone, report = from_safetensors(
+        AutoModel, source.files, source.config, source.dtype, source.attention, layout
+    )
+    # what has no such prefix is the head's, and is checked there
+    refuse_unloaded(source.folder, report, f"{backbone.base_model_prefix}.")
+    return backbone.eval() if layout else ready(backbone, source.device)
 
 
 def _limit_positions(model: PreTrainedModel, folder: Path) -> None:
@@ -464,10 +455,10 @@ def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
 
 
 def refuse_unloaded(
-    folder: Path, report: dict, extra: Iterable[str], head_name: str = ""
+    folder: Path, report: dict, prefix: str = "", head_name: str = ""
 ) -> None:
-    """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any
-    is left over.
+    """Raise InputError if the loading report names a tensor that is missing or misshapen, or one
+    with this prefix that is left over.
 
     head_name: the head that the tensors belong to; "" for the tensors of the backbone.
     """
@@ -475,7 +466,11 @@ def refuse_unloaded(
         key[0] if isinstance(key, tuple) else str(key)
         for key in report["mismatched_keys"]
     ]
-    extra = [key for key in extra if not key.endswith(COMPUTED)]
+    extra = [
+        key
+        for key in report["unexpected_keys"]
+        if key.startswith(prefix) and not key.endswith(COMPUTED)
+    ]
     what, whose = (
         ("head tensors", f" for head {head_name}") if head_name else ("tensors", "")
     )

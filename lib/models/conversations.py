@@ -16,6 +16,7 @@ import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from .. import InputError
+from .heads import LAYOUTS
 from .tokenizers import working_tokenizer
 
 # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
@@ -574,6 +575,36 @@ class OpenedTurn:
 
     text: str
     ids: Ids
+
+
+def prepare_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, head_name: str
+) -> OpenedTurn | None:
+    """Let a tokenizer render conversations as a model with this head reads them. Return the turn
+    that is left out after a reply.
+
+    InputError if the tokenizer lacks what the head needs.
+    """
+    adds, missing = LAYOUTS[head_name].adds, ""
+    if head_name == "classifier":
+        if tokenizer.pad_token_id is None:
+            missing = "no pad token, which an encoder needs; name one there"
+    elif not tokenizer.chat_template:
+        missing = (
+            "no chat template; name a file with the one that the reward model was trained with: "
+            "--template file, or save it beside as chat_template.jinja"
+        )
+    elif adds and getattr(tokenizer, adds) is None:
+        missing = f"no {adds}, where rewards are read; save the model's own"
+    if missing:
+        raise InputError(f"{tokenizer.name_or_path}: the tokenizer has {missing}")
+    if head_name == "classifier":
+        return None
+    opened = leave_out_opened_turn(tokenizer, judges=head_name == "next_token")
+    if adds:
+        token = getattr(tokenizer, adds)
+        change_rendered(tokenizer, lambda text: text + token)
+    return opened
 
 
 def leave_out_opened_turn(

@@ -6,18 +6,21 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import huggingface_hub
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
 from .. import ROOT, InputError
-from ..io import Hashes, is_of_memory, state_of
+from ..io import Hashes, is_of_memory
 from ..tables import registry
 
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
@@ -130,9 +133,17 @@ def open_tensors(path: Path) -> safe_open:
     return safe_open(path, "pt", backend="pread")
 
 
-def tensor_files(folder: Path) -> dict[str, Path]:
-    """Return which safetensors file holds each tensor, of the files that transformers reads; print
-    which are not read.
+class Stored(NamedTuple):
+    """Where a tensor is stored, and what the header of its safetensors file says of it."""
+
+    path: Path
+    dtype: str
+    shape: list[int]
+
+
+def stored_tensors(folder: Path) -> dict[str, Stored]:
+    """Return the tensors of the safetensors files that transformers reads, by name; print which
+    files are not read.
 
     InputError if a file is missing or cut short, if two hold a tensor of one name, or if a tensor
     holds no numbers that can be read: see _refuse_unreadable.
@@ -147,22 +158,20 @@ def tensor_files(folder: Path) -> dict[str, Path]:
         tqdm.write(
             f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read"
         )
-    file_of: dict[str, Path] = {}  # a tensor's name -> its file
+    tensors: dict[str, Stored] = {}
     for path in files:
-        kinds = tensor_kinds(path)
-        _refuse_unreadable(folder, kinds)
-        if twice := sorted(file_of.keys() & kinds.keys()):
+        of_file = tensors_of_file(path)
+        _refuse_unreadable(folder, of_file)
+        if twice := sorted(tensors.keys() & of_file.keys()):
             raise InputError(
                 f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again"
             )
-        file_of |= dict.fromkeys(kinds, path)
-    return file_of
+        tensors |= of_file
+    return tensors
 
 
-def tensor_kinds(path: Path) -> dict[str, tuple[str, list[int]]]:
-    """Return the format and the shape of each tensor in a safetensors file, by its name.
-    InputError if the file is cut short.
-    """
+def tensors_of_file(path: Path) -> dict[str, Stored]:
+    """Return the tensors of a safetensors file, by name. InputError if it is cut short."""
     if path.suffix == ".bin":
         raise InputError(
             f"{path} is pickled; open it with lib.apps.owner.opening.open_model"
@@ -173,18 +182,16 @@ def tensor_kinds(path: Path) -> dict[str, tuple[str, list[int]]]:
         (SafetensorError, OSError),
     )
     with torn, open_tensors(path) as tensors:
-        stored = {key: tensors.get_slice(key) for key in tensors.keys()}  # noqa: SIM118
+        parts = {key: tensors.get_slice(key) for key in tensors.keys()}  # noqa: SIM118
         return {
-            key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()
+            key: Stored(path, part.get_dtype(), part.get_shape())
+            for key, part in parts.items()
         }
 
 
-def _refuse_unreadable(folder: Path, kinds: dict[str, tuple[str, list[int]]]) -> None:
-    """Raise InputError for a tensor that is empty, or that holds 8 bits for each weight.
-
-    kinds: tensor's name -> its format in safetensors, and its shape
-    """
-    for key, (dtype, shape) in kinds.items():
+def _refuse_unreadable(folder: Path, tensors: dict[str, Stored]) -> None:
+    """Raise InputError for a tensor that is empty, or that holds 8 bits for each weight."""
+    for key, (_, dtype, shape) in tensors.items():
         if 0 in shape:
             raise InputError(
                 f"{folder}: the tensor {key} is empty, as DeepSpeed's ZeRO-3 leaves it where a "
@@ -193,17 +200,14 @@ def _refuse_unreadable(folder: Path, kinds: dict[str, tuple[str, list[int]]]) ->
                 "training's checkpoint"
             )
         if dtype in EIGHT_BITS and key.endswith("weight"):
-            scale = next(
-                (
-                    name
-                    for name in kinds
-                    if name.startswith(f"{key}_scale") or name == f"{key}.scale"
-                ),
-                "",
-            )
+            scales = [
+                name
+                for name in tensors
+                if name.startswith((f"{key}_scale", f"{key}.scale"))
+            ]
             what = (
-                f"with scales ({scale})"
-                if scale
+                f"with scales ({scales[0]})"
+                if scales
                 else "without a scale, so that their size is unknown"
             )
             raise InputError(
@@ -232,15 +236,19 @@ def weight_files(folder: Path) -> list[Path]:
             raise InputError(
                 f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them"
             )
+    nothing = "no weights in safetensors; download them, or save with save_pretrained"
+    raise InputError(f"{folder} holds {other_weights(folder) or nothing}")
+
+
+def other_weights(folder: Path) -> str:
+    """Return the first file that holds weights in a way that is not read, and the remedy; "" if
+    there is none.
+    """
     for pattern, remedy in OTHER_WEIGHTS.items():
         found = [path for path in folder.glob(pattern) if path.name not in NO_WEIGHTS]
         if found:
-            first = min(found).relative_to(folder).as_posix()
-            raise InputError(f"{folder} holds {first}, {remedy}")
-    raise InputError(
-        f"{folder} holds no weights in safetensors; download them, or save them with "
-        "save_pretrained"
-    )
+            return f"{min(found).relative_to(folder).as_posix()}, {remedy}"
+    return ""
 
 
 def first_file(folder: Path, stem: str) -> list[Path]:
@@ -276,20 +284,52 @@ def _shards_of(index: Path, suffix: str) -> list[Path]:
     return shards
 
 
-# --- fetched and hashed ---------------------------------------------------------------------------
+# --- a checkpoint's folder ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a checkpoint that can change a reward.
+    """The files of a checkpoint that can change a reward, and what they say; each is read once.
 
     - revision: the commit, if it came from the hub, and a hash of the files
     - states: for each file its io.state_of before it was hashed, and the SHA-256 of its content
+
+    What they say is read when it is first needed, because a tokenizer is also opened alone.
     """
 
     folder: Path
     revision: str
     states: dict[Path, tuple[list[int], str]]
+
+    @cached_property
+    def config(self) -> dict:
+        """Return the fields of config.json; empty if there is no such file."""
+        return self._fields("config.json")
+
+    @cached_property
+    def tokenizer_config(self) -> dict:
+        """Return the fields of tokenizer_config.json; empty if there is no such file."""
+        return self._fields("tokenizer_config.json")
+
+    @cached_property
+    def tensors(self) -> dict[str, Stored]:
+        """Return the stored tensors by name: see stored_tensors, also for its InputError."""
+        return stored_tensors(self.folder)
+
+    def _fields(self, name: str) -> dict:
+        path = self.folder / name
+        return read_json(path) if path.is_file() else {}
+
+    def read_tensors(self, names: Mapping[str, str]) -> dict[str, Tensor]:
+        """Return tensors in fp32. names: another name of each -> its name in the files. InputError
+        as for refuse_changed.
+        """
+        tensors = {
+            name: open_tensors(self.tensors[key].path).get_tensor(key).float()
+            for name, key in names.items()
+        }
+        self.refuse_changed()
+        return tensors
 
     def refuse_changed(self, *paths: Path) -> None:
         """Raise InputError if one of these files (by default of all files) has changed since it
@@ -298,16 +338,25 @@ class Files:
         for path in paths or self.states:
             state, digest = self.states[path]
             with contextlib.suppress(OSError):  # it is gone
-                now = state_of(path)
+                now, content = _state_and_hash(path)
                 # The last time alone also changes with permissions and links.
                 like_before = now[:-1] == state[:-1]
-                if now == state or like_before and _hash_content(path) == digest:
+                if now == state or like_before and content == digest:
                     continue
             raise InputError(
                 f"{path} was changed while the model was in use, so that rewards would come from "
                 "two models; load the model again, or run the same command again: what was scored "
                 "before is kept"
             )
+
+
+def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> Files:
+    """Return the files of a checkpoint in a folder or on the hub; InputError if it has none.
+
+    patterns: of the files to download.
+    """
+    folder, commit = fetch(hub_id, revision, patterns)
+    return files_of(folder, commit)
 
 
 def fetch(
@@ -389,30 +438,29 @@ def hashed(
     }
     digest, states = hashlib.sha256(), {}
     for path in sorted(file for file in found if file.name not in NOT_READ):
-        if not path.is_file():
-            raise InputError(
-                f"{path} is not a file that can be read; download it again, or take it away"
-            )
-        with refusing(f"{path} cannot be read", "make it readable", OSError):
-            states[path] = state_of(path), _hash_content(path)
-        digest.update(
-            os.fsencode(path.relative_to(folder))
-            + b"\0"
-            + bytes.fromhex(states[path][1])
-        )
+        with refusing(
+            f"{path} cannot be read",
+            "download it again, make it readable, or take it away",
+            OSError,
+        ):
+            if not path.is_file():
+                raise OSError("it is not a file")
+            states[path] = _state_and_hash(path)
+        name = os.fsencode(path.relative_to(folder))
+        digest.update(name + b"\0" + bytes.fromhex(states[path][1]))
     # a folder that cannot be written: they are hashed again the next time
     with contextlib.suppress(InputError):
         _DIGESTS.keep()
     return f"sha256:{digest.hexdigest()[:16]}", states
 
 
-def _hash_content(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex, kept until the file changes. OSError if there is no
-    file.
+def _state_and_hash(path: Path) -> tuple[list[int], str]:
+    """Return the io.state_of a file and the SHA-256 of its content, in hex, which is kept until the
+    file changes. OSError if there is no file.
     """
 
     def compute(path: Path) -> str:
         with path.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
 
-    return _DIGESTS.of("content", path.absolute(), compute)
+    return _DIGESTS.with_state("content", path.absolute(), compute)

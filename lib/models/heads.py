@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig
+
+from .. import InputError
+from .files import Stored, first_line
 
 
 class Head(nn.Module):
@@ -340,17 +342,89 @@ LAYOUTS = {
 }
 # how the tensors of a language model's output begin
 OUTPUTS = ("lm_head.", "embed_out.")
+# of a gate's norm: how many batches the training read
+UNREAD = "num_batches_tracked"
 
 
-def tensors_of_head(
-    config: PreTrainedConfig, keys: Mapping[str, Path]
-) -> dict[str, Path]:
-    """Return the tensors that are neither the backbone's, nor a language model's output, nor a
-    trainer's averages.
+def keys_of_head(config: PreTrainedConfig, keys: Iterable[str]) -> list[str]:
+    """Return the names of the tensors that are neither the backbone's, nor a language model's
+    output, nor a trainer's averages, nor counts of batches in training.
     """
     backbone: Any = MODEL_MAPPING[type(config)]
     others = (f"{backbone.base_model_prefix}.", *OUTPUTS, "normalizer.")
-    return {key: path for key, path in keys.items() if not key.startswith(others)}
+    return [
+        key for key in keys if not key.startswith(others) and not key.endswith(UNREAD)
+    ]
+
+
+def head_name_of(
+    name: str, architecture: str, keys: Iterable[str], wanted: str | None, expected: str
+) -> str:
+    """Return the name in LAYOUTS of the head of a checkpoint with these tensors, or the supported
+    other reading.
+
+    wanted: None takes the checkpoint's own. expected: the registry's, "" for any. InputError if
+    they do not fit.
+    """
+    head_name, problem = wanted or layout_of(architecture, keys), ""
+    if head_name is None and architecture.endswith("ForCausalLM"):
+        problem = (
+            f"architecture {architecture} without a head of one reward is a language model; if it "
+            "is a judge or process reward model, name the tokens that it answers with: --head "
+            "yes,no; if it was trained by DPO, name the model before: --reference model; else "
+            "score texts elsewhere (python -m lib.run export)"
+        )
+    elif head_name is None:
+        problem = (
+            f"architecture {architecture} without a head of one reward is no reward model that is "
+            "known here; give one with a head that docs/own-models.md lists, or score texts "
+            "elsewhere (python -m lib.run export)"
+        )
+    elif expected and head_name not in (expected, "urm_helpfulness"):
+        problem = (
+            f"{name}: the checkpoint is a {architecture} with head {head_name}, but "
+            f"data/reward_models.csv says {expected}; correct the row or the revision"
+        )
+    elif head_name == "urm_helpfulness" and architecture != LAYOUTS["urm"].architecture:
+        problem = f"{name}: head 'urm_helpfulness' reads URM only; leave head out"
+    if head_name is None or problem:
+        raise InputError(problem)
+    return head_name
+
+
+def pad_token_id(config: PreTrainedConfig) -> int | None:
+    """Return the id of the padding token as transformers' classes for decoders look it up; None
+    if there is none.
+    """
+    return getattr(config.get_text_config(), "pad_token_id", None)
+
+
+def read_at_for(
+    head_name: str, config: PreTrainedConfig, wanted: str | None = None
+) -> str:
+    """Return where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
+
+    `wanted` is one of READ_AT, or None for the rule that the checkpoint was trained with.
+    InputError for a rule that the model cannot follow.
+    """
+    pads, rule = pad_token_id(config) is not None, LAYOUTS[head_name].reads
+    if wanted is None:
+        # transformers' classes for decoders with one linear head take the rightmost token that is
+        # not pad, in padded and in unpadded input alike. The code of gated heads takes the token
+        # before the first pad; where the conversation itself holds a pad token, it would not see
+        # the reply at all.
+        return rule if pads or rule == "pooled" else "last"
+    if (
+        wanted not in READ_AT
+        or rule == "pooled"
+        or wanted == "last_not_pad"
+        and not pads
+    ):
+        raise InputError(
+            f"read_at must be 'last', or with a pad_token_id in config.json 'last_not_pad', and "
+            f"left out for an encoder, not {wanted!r}"
+        )
+    return wanted
 
 
 def layout_of(architecture: str, keys: Iterable[str]) -> str | None:
@@ -385,11 +459,48 @@ def new_head(
     """Return a freshly initialised head, one of LAYOUTS, shaped for the config, in fp32 and eval
     mode.
 
-    `shapes`: see LinearHead.
+    `shapes`: see LinearHead. InputError for a config that describes none.
     """
-    layout = LAYOUTS[head_name]
-    assert layout.make is not None
-    shaped = layout.make in (LinearHead, TokenHead)
-    return (
-        (layout.make(config, shapes) if shaped else layout.make(config)).float().eval()
-    )
+    make: Any = LAYOUTS[head_name].make
+    try:
+        shaped = make in (LinearHead, TokenHead)
+        return (make(config, shapes) if shaped else make(config)).float().eval()
+    except Exception as error:  # fields of config.json can be wrong in many ways
+        raise InputError(
+            f"{config.name_or_path}: no model can be built from config.json (its {head_name} "
+            f"head: {first_line(error)}); correct it, or download the checkpoint again"
+        ) from error
+
+
+class EmptyHead(NamedTuple):
+    """A head as its checkpoint's tensors shape it, before its weights are read.
+
+    - names: the name in the checkpoint of each tensor, by its name in the head
+    - report: which tensors are missing, misshapen (as of a head with several outputs) or left over
+    """
+
+    head: Head
+    names: dict[str, str]
+    report: dict[str, set[str]]
+
+
+def empty_head(
+    head_name: str, config: PreTrainedConfig, stored: Mapping[str, Stored]
+) -> EmptyHead:
+    """Return the head of a checkpoint with these tensors. InputError as for new_head."""
+    keys = keys_of_head(config, stored)
+    names = {own_name(head_name, key): key for key in keys}
+    shapes = {name: tuple(stored[key].shape) for name, key in names.items()}
+    head = new_head(head_name, config, shapes)
+    own = {
+        name: tuple(tensor.shape)
+        for name, tensor in head.state_dict().items()
+        if not name.endswith(UNREAD)
+    }
+    both = own.keys() & names.keys()
+    report = {
+        "missing_keys": own.keys() - names.keys(),
+        "mismatched_keys": {names[name] for name in both if shapes[name] != own[name]},
+        "unexpected_keys": {names[name] for name in names.keys() - own.keys()},
+    }
+    return EmptyHead(head, names, report)

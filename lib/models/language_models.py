@@ -18,7 +18,7 @@ from ..tables import downloads, registry, score_files, scores
 from ..tables.collection import LOGPROBS
 from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
-from .files import Files
+from .files import Files, open_files
 
 # --- loading --------------------------------------------------------------------------------------
 
@@ -67,23 +67,20 @@ def load(
     checkpoint, if they are known. InputError if it cannot be had, or is no language model.
     """
     entry = find(name := str(name))
-    files = files or checkpoints.open_files(entry["hub_id"], entry["revision"])
+    files = files or open_files(entry["hub_id"], entry["revision"])
     source = checkpoints.open_source(files, device, dtype or "", attention)
-    folder = source.folder
     architecture = checkpoints.architecture_of(source.config)
     if not architecture.endswith("ForCausalLM"):
         raise InputError(
             f"{name} is a {architecture}, which predicts no next token; give the language model "
             "that was its base"
         )
-    tokenizer = tokenizers.tokenizer_of(folder)
+    tokenizer = tokenizers.tokenizer_of(files, rows=source.rows)
     model, report = checkpoints.from_safetensors(
-        AutoModelForCausalLM, folder, source.config, source.dtype, source.attention
+        AutoModelForCausalLM, files, source.config, source.dtype, source.attention
     )
-    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-    tokenizers.refuse_larger_tokenizer(
-        folder, tokenizer, len(model.get_output_embeddings().weight)
-    )
+    checkpoints.refuse_unloaded(source.folder, report)
+    files.refuse_changed()
     if tuned is None:
         tuned = bool(
             tokenizer.chat_template if entry["tuned"] == "" else entry["tuned"]
@@ -92,7 +89,6 @@ def load(
         raise InputError(
             f"{name}: the tokenizer has no chat template; read the model with tuned=False"
         )
-    files.refuse_changed()
     return LanguageModel(
         name,
         entry["nickname"],

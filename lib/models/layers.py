@@ -229,15 +229,12 @@ def are_wanted(
 def open_layers(
     files: Files,
     config: PreTrainedConfig,
-    keys: dict[str, Path],
     dtype: str,
     attention: str,
     device: str,
 ) -> tuple[PreTrainedModel, Layers]:
-    """Return the backbone without weights, and its layers in their files. `keys` maps each tensor
-    to its file.
-
-    InputError if a tensor is missing, misshapen or left over.
+    """Return the backbone without weights, and its layers in their files. InputError if a tensor
+    is missing, misshapen or left over.
     """
     usual = "eager" if attention == "uncapped" else attention
     skeleton = skeleton_of(files.folder, config, dtype, usual)
@@ -245,29 +242,26 @@ def open_layers(
     expected = {
         name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()
     }
-    places = {
-        key.removeprefix(prefix): (path, key)
-        for key, path in keys.items()
+    stored = {
+        key.removeprefix(prefix): (key, tensor)
+        for key, tensor in files.tensors.items()
         if key.startswith(prefix)
     }
-    _refuse_misfit(files.folder, expected, places)
+    misshapen = [
+        name
+        for name in expected.keys() & stored.keys()
+        if tuple(stored[name][1].shape) != expected[name]
+    ]
+    report = {
+        "missing_keys": expected.keys() - stored.keys(),
+        "mismatched_keys": misshapen,
+        "unexpected_keys": stored.keys() - expected.keys(),
+    }
+    checkpoints.refuse_unloaded(files.folder, report)
+    places = {name: (tensor.path, key) for name, (key, tensor) in stored.items()}
     kind = getattr(torch, dtype)
     sizes = {name: math.prod(shape) * kind.itemsize for name, shape in expected.items()}
     return skeleton, Layers(files, config, places, sizes, kind, usual, device)
-
-
-def _refuse_misfit(
-    folder: Path, expected: dict[str, tuple], places: dict[str, tuple[Path, str]]
-) -> None:
-    """Raise InputError if a tensor is missing, misshapen or left over. expected: shapes by name."""
-    misshapen = []
-    for name in expected.keys() & places.keys():
-        path, key = places[name]
-        if tuple(open_tensors(path).get_slice(key).get_shape()) != expected[name]:
-            misshapen.append(name)
-    missing = expected.keys() - places.keys()
-    report = {"missing_keys": missing, "mismatched_keys": misshapen}
-    checkpoints.refuse_unloaded(folder, report, places.keys() - expected.keys())
 
 
 # --- several cards --------------------------------------------------------------------------------

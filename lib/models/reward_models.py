@@ -5,44 +5,33 @@ All else is opened by lib.apps.owner.opening. Facts about the ten models of the 
 data/reward_models.csv.
 """
 
-import contextlib
 import copy
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 from tqdm import tqdm
-from transformers import (
-    AutoModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .. import InputError
-from ..io import INVISIBLE
 from ..tables import registry
-from ..tables.imports import read_text
-from . import checkpoints, conversations, tokenizers
-from .checkpoints import Source, open_files, open_source
-from .conversations import Conversation, Inputs, OpenedTurn
-from .files import Files, open_tensors, refusing
-from .heads import (
-    LAYOUTS,
-    READ_AT,
-    Head,
-    UncertaintyHead,
-    layout_of,
-    new_head,
-    own_name,
-    tensors_of_head,
+from . import conversations, heads
+from .checkpoints import (
+    Source,
+    architecture_of,
+    load_backbone,
+    open_source,
+    refuse_unloaded,
 )
+from .conversations import Conversation, Inputs, OpenedTurn
+from .files import Files, open_files
+from .heads import LAYOUTS, EmptyHead, Head, UncertaintyHead
 from .layers import Layers
+from .tokenizers import tokenizer_of
 
 # INF-ORM's: two linear layers with ReLU between them, named score.
 TWO_LAYERS = "INFORMForSequenceClassification"
@@ -98,7 +87,7 @@ class RewardModel:
 
     @property
     def pad_token_id(self) -> int | None:
-        return pad_token_id(self.backbone.config)
+        return heads.pad_token_id(self.backbone.config)
 
     @property
     def causal(self) -> bool:
@@ -285,12 +274,14 @@ class Checkpoint(Source):
     """All of a reward model but its weights: what its files, the options and the registry decide.
 
     - entry: the registry's row
+    - head: None for an encoder, and where its user names the head
     - opened: the turn that the template opens after a reply, if any
     """
 
     name: str
     entry: dict
     head_name: str
+    head: EmptyHead | None
     read_at: str
     closing: str
     tokenizer: PreTrainedTokenizerBase
@@ -314,13 +305,16 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
             "open such a model with lib.apps.owner.opening.open_model"
         )
     checkpoint = open_checkpoint(str(name), options)
-    head = load_head(
-        checkpoint.folder,
-        tensors_of_head(checkpoint.config, checkpoint.tensors),
-        checkpoint.config,
-        checkpoint.head_name,
-    )
-    return complete(checkpoint, load_backbone(checkpoint), head)
+    if checkpoint.head is None:
+        raise InputError(
+            "the model is an encoder, whose head is part of it; open it with "
+            "lib.apps.owner.opening.open_model"
+        )
+    head, names, report = checkpoint.head
+    refuse_unloaded(checkpoint.folder, report, head_name=checkpoint.head_name)
+    backbone = load_backbone(checkpoint)
+    head.load_state_dict(checkpoint.files.read_tensors(names), strict=False)
+    return complete(checkpoint, backbone, head)
 
 
 def open_checkpoint(
@@ -336,43 +330,27 @@ def open_checkpoint(
     source = open_source(
         files, options.device, dtype, options.attention, heeds_declared=True
     )
+    head = None
     if not head_name:
-        own, wanted = checkpoints.architecture_of(source.config), options.head
-        head_name = head_name_of(name, own, source.tensors, wanted, entry["head"])
-    tokenizer, opened = tokenizer_for(source.folder, head_name, options.template)
+        own, wanted = architecture_of(source.config), options.head
+        head_name = heads.head_name_of(name, own, source.tensors, wanted, entry["head"])
+        if LAYOUTS[head_name].make is not None:
+            head = heads.empty_head(head_name, source.config, source.tensors)
+    read_at = heads.read_at_for(head_name, source.config, options.read_at)
+    tokenizer = tokenizer_of(files, options.template, source.rows)
+    opened = conversations.prepare_tokenizer(tokenizer, head_name)
+    gated = LAYOUTS[head_name].gated
     return Checkpoint(
         **vars(source),
         name=name,
         entry=entry,
         head_name=head_name,
-        read_at=read_at_for(head_name, source.config, options.read_at),
-        closing=conversations.check_closing(
-            options.closing, opened, LAYOUTS[head_name].gated
-        ),
+        head=head,
+        read_at=read_at,
+        closing=conversations.check_closing(options.closing, opened, gated),
         tokenizer=tokenizer,
         opened=opened,
     )
-
-
-def load_backbone(
-    checkpoint: Checkpoint, layout: dict | None = None
-) -> PreTrainedModel:
-    """Return the backbone with its weights, in eval mode: whole on the device, or over cards by a
-    layout (see layers.layout).
-    """
-    backbone, report = checkpoints.from_safetensors(
-        AutoModel,
-        checkpoint.folder,
-        checkpoint.config,
-        checkpoint.dtype,
-        checkpoint.attention,
-        layout,
-    )
-    # what has none is the head's, and is checked there
-    prefix = f"{backbone.base_model_prefix}."
-    unexpected = {key for key in report["unexpected_keys"] if key.startswith(prefix)}
-    checkpoints.refuse_unloaded(checkpoint.folder, report, unexpected)
-    return backbone.eval() if layout else checkpoints.ready(backbone, checkpoint.device)
 
 
 def complete(
@@ -380,10 +358,8 @@ def complete(
 ) -> RewardModel:
     """Return the reward model of a checkpoint with this backbone and head. others: further fields.
 
-    InputError if tokenizer and template cannot be used, or if a file has changed meanwhile.
+    InputError if the template cannot be used.
     """
-    rows = len(backbone.get_input_embeddings().weight)
-    tokenizers.refuse_larger_tokenizer(checkpoint.folder, checkpoint.tokenizer, rows)
     attention = checkpoint.attention
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
@@ -408,7 +384,6 @@ def complete(
         **(fields | others),
     )
     _refuse_unusable(model)  # now, not after the first prompt
-    checkpoint.files.refuse_changed()
     return model
 
 
@@ -427,196 +402,6 @@ def _refuse_unusable(model: RewardModel) -> None:
 def find(name: str) -> dict:
     """Return the registry's row for a nickname, hub id or folder (see registry.find_in)."""
     return registry.find_in(registry.reward_models(), name, "reward model")
-
-
-def head_name_of(
-    name: str, architecture: str, keys: Iterable[str], wanted: str | None, expected: str
-) -> str:
-    """Return the name in LAYOUTS of the head of a checkpoint with these tensors, or the supported
-    other reading.
-
-    wanted: None takes the checkpoint's own. expected: the registry's, "" for any. InputError if
-    they do not fit.
-    """
-    head_name = wanted or layout_of(architecture, keys)
-    if head_name is None:
-        what = (
-            "no reward model that is known here; give one with a head that docs/own-models.md "
-            "lists, or score texts elsewhere (python -m lib.run export)"
-        )
-        if architecture.endswith("ForCausalLM"):
-            what = (
-                "a language model; if it is a judge or process reward model, name the tokens that "
-                "it answers with: --head yes,no; if it was trained by DPO, name the model before: "
-                "--reference model; else score texts elsewhere (python -m lib.run export)"
-            )
-        raise InputError(
-            f"architecture {architecture} without a head of one reward is {what}"
-        )
-    if expected and head_name not in (expected, "urm_helpfulness"):
-        raise InputError(
-            f"{name}: the checkpoint is a {architecture} with head {head_name}, but "
-            f"data/reward_models.csv says {expected}; correct the row or the revision"
-        )
-    if head_name == "urm_helpfulness" and architecture != LAYOUTS["urm"].architecture:
-        raise InputError(
-            f"{name}: head 'urm_helpfulness' reads URM only; leave head out"
-        )
-    return head_name
-
-
-def pad_token_id(config: PreTrainedConfig) -> int | None:
-    """Return the id of the padding token as transformers' classes for decoders look it up; None
-    if there is none.
-    """
-    return getattr(config.get_text_config(), "pad_token_id", None)
-
-
-def read_at_for(
-    head_name: str, config: PreTrainedConfig, wanted: str | None = None
-) -> str:
-    """Return where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
-
-    `wanted` is one of READ_AT, or None for the rule that the checkpoint was trained with.
-    InputError for a rule that the model cannot follow.
-    """
-    if wanted is not None and (wanted not in READ_AT or head_name == "classifier"):
-        raise InputError(
-            f"read_at must be 'last' or 'last_not_pad', and left out for an encoder, not {wanted!r}"
-        )
-    if wanted == "last_not_pad" and pad_token_id(config) is None:
-        raise InputError(
-            "read_at 'last_not_pad' needs a pad_token_id in config.json; name one there, or say "
-            "'last'"
-        )
-    if wanted is not None or head_name == "classifier":
-        return wanted or "pooled"
-    # transformers' classes for decoders with one linear head take the rightmost token that is not
-    # pad, in padded and in unpadded input alike. The code of gated heads takes the token before the
-    # first pad; where the conversation itself holds a pad token, it would not see the reply at all.
-    return LAYOUTS[head_name].reads if pad_token_id(config) is not None else "last"
-
-
-def tokenizer_for(
-    folder: Path, head_name: str, template: str | Path | None = None
-) -> tuple[PreTrainedTokenizerBase, OpenedTurn | None]:
-    """Return the checkpoint's tokenizer as conversations need it, and the turn that its template
-    opens after a reply.
-
-    `template` is a file with another chat template. InputError if the tokenizer lacks what the head
-    needs.
-    """
-    tokenizer = tokenizers.tokenizer_of(folder)
-    if template is not None:
-        tokenizer.chat_template = read_template(Path(template))
-    if head_name == "classifier":
-        if tokenizer.pad_token_id is None:
-            raise InputError(
-                f"{folder}: the tokenizer has no pad token, which an encoder needs; name one there"
-            )
-        return tokenizer, None
-    if not tokenizer.chat_template:
-        raise InputError(
-            f"{folder}: the tokenizer has no chat template; name a file with the one that the "
-            "reward model was trained with: --template file, or save it beside as "
-            "chat_template.jinja"
-        )
-    opened = conversations.leave_out_opened_turn(
-        tokenizer, judges=head_name == "next_token"
-    )
-    if name := LAYOUTS[head_name].adds:
-        token = getattr(tokenizer, name)
-        if token is None:
-            raise InputError(
-                f"{folder}: the tokenizer names no {name}, where rewards are read; save the "
-                "model's own"
-            )
-        conversations.change_rendered(tokenizer, lambda text: text + token)
-    return tokenizer, opened
-
-
-def read_template(file: Path) -> str:
-    """Return the chat template in a text file, without a byte order mark. InputError for what is
-    no plain template.
-    """
-    with refusing(
-        f"the chat template {file} cannot be read",
-        "give a text file (jinja)",
-        (OSError, ValueError),
-    ):
-        template = read_text(file)
-        # without what colours an emoji
-        seen = re.sub(r"(?<=[^\x00-\x7f])\ufe0f", "", template)
-        if odd := next(
-            (
-                c
-                for c in seen
-                if c in INVISIBLE or not (c.isprintable() or c in "\n\r\t")
-            ),
-            "",
-        ):
-            line = seen[: seen.index(odd)].count("\n") + 1
-            raise ValueError(
-                f"line {line} holds {odd!a}, which is not seen: take it out, or write {{{{ {odd!a} "
-                "}}"
-            )
-        with contextlib.suppress(json.JSONDecodeError, RecursionError):
-            json.loads(template, strict=False)
-            raise ValueError("it is JSON; take the template out of it")
-    return template
-
-
-def load_head(
-    folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str
-) -> Head:
-    """Return the head whose tensors these files hold, in fp32. InputError if one is missing,
-    misshapen (as of a head with several outputs) or left over.
-
-    keys: which file holds each of its tensors.
-    """
-    return head_of(folder, head_tensors(keys, head_name), config, head_name)
-
-
-def head_tensors(keys: dict[str, Path], head_name: str) -> dict[str, Tensor]:
-    """Return the tensors of a head in fp32, by their names in the checkpoint."""
-    if LAYOUTS[head_name].make is None:
-        raise InputError(
-            "the model is an encoder, whose head is part of it; open it with "
-            "lib.apps.owner.opening.open_model"
-        )
-    kept = [key for key in keys if not key.endswith("num_batches_tracked")]
-    return {key: open_tensors(keys[key]).get_tensor(key).float() for key in kept}
-
-
-def head_of(
-    folder: Path, stored: dict[str, Tensor], config: PreTrainedConfig, head_name: str
-) -> Head:
-    """Return the head with these tensors, given by their names in the checkpoint. InputError if one
-    is missing, misshapen or left over.
-    """
-    # name in the head -> in the file
-    names = {own_name(head_name, key): key for key in stored}
-    tensors = {name: stored[key] for name, key in names.items()}
-    with checkpoints.built_from(folder):
-        head = new_head(
-            head_name, config, {name: tensor.shape for name, tensor in tensors.items()}
-        )
-    shapes = {
-        name: tensor.shape
-        for name, tensor in head.state_dict().items()
-        if not name.endswith("num_batches_tracked")
-    }
-    both = tensors.keys() & shapes.keys()
-    report = {
-        "missing_keys": shapes.keys() - tensors.keys(),
-        "mismatched_keys": [
-            names[name] for name in both if tensors[name].shape != shapes[name]
-        ],
-    }
-    extra = [names[name] for name in tensors.keys() - shapes.keys()]
-    checkpoints.refuse_unloaded(folder, report, extra, head_name)
-    head.load_state_dict(tensors, strict=False)
-    return head
 
 
 # --- saving ---------------------------------------------------------------------------------------

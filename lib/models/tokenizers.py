@@ -3,6 +3,8 @@ one line.
 """
 
 import contextlib
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,26 +14,34 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from .. import InputError
+from ..io import INVISIBLE
+from ..tables.imports import read_text
 from . import templates
-from .files import first_line, quiet_transformers, read_json, refusing
+from .files import Files, first_line, quiet_transformers, refusing
 
 
-def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
+def tokenizer_of(
+    files: Files, template: str | Path | None = None, rows: int | None = None
+) -> PreTrainedTokenizerBase:
     """Return the checkpoint's tokenizer, with the ids that tokenizer.json says and its chat
     template confined.
+
+    template: a file with another chat template. rows: of the model's embedding table.
 
     A printed line says where the tokenizer's class in transformers gives other ids. BPE dropout is
     switched off, and a printed line says so: it is meant for training and cuts a text differently
     each time. Truncation and padding that the file asks for are left out, because whole
     conversations are scored, and nothing is padded. InputError if transformers can open no
-    tokenizer.
+    tokenizer, or if it has ids beyond the rows.
     """
+    folder = files.folder
     # A broken file, or a class that is not there, fails in many ways.
     unreadable = f"{folder} holds no tokenizer that transformers can open"
     with refusing(unreadable, "save tokenizer.json there"), working_tokenizer(folder):
-        tokenizer, change = open_as_file_says(folder)
-    templates.confine(tokenizer)
-    if has_two_templates(folder):
+        tokenizer, change = open_as_file_says(files)
+    if template is not None:
+        tokenizer.chat_template = read_template(Path(template))
+    elif _has_two_templates(files):
         tqdm.write(
             f"{folder}: chat_template.jinja and tokenizer_config.json hold two chat templates; the "
             "first one counts, as in transformers 5; name the other one to score with it: "
@@ -59,7 +69,40 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
             f"{folder}: its tokenizer drops merges at random ({dropout:g}), as in training; here "
             "it drops none"
         )
-    return tokenizer
+    largest = max(tokenizer.get_vocab().values())
+    if rows is not None and largest >= rows:
+        raise InputError(
+            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {rows} rows "
+            "of embeddings; give the tokenizer that the model was trained with"
+        )
+    return templates.confine(tokenizer)
+
+
+def read_template(file: Path) -> str:
+    """Return the chat template in a text file, without a byte order mark. InputError for what is
+    no plain template.
+    """
+    with refusing(
+        f"the chat template {file} cannot be read",
+        "give a text file (jinja)",
+        (OSError, ValueError),
+    ):
+        template = read_text(file)
+        # without what colours an emoji
+        seen = re.sub(r"(?<=[^\x00-\x7f])\ufe0f", "", template)
+        odd = [
+            c for c in seen if c in INVISIBLE or not (c.isprintable() or c in "\n\r\t")
+        ]
+        if odd:
+            line = seen[: seen.index(odd[0])].count("\n") + 1
+            raise ValueError(
+                f"line {line} holds {odd[0]!a}, which is not seen: take it out, or write "
+                f"{{{{ {odd[0]!a} }}}}"
+            )
+        with contextlib.suppress(json.JSONDecodeError, RecursionError):
+            json.loads(template, strict=False)
+            raise ValueError("it is JSON; take the template out of it")
+    return template
 
 
 # --- ids as the file says -------------------------------------------------------------------------
@@ -140,7 +183,7 @@ class Change(NamedTuple):
         )
 
 
-def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | None]:
+def open_as_file_says(files: Files) -> tuple[PreTrainedTokenizerBase, Change | None]:
     """Return the tokenizer that gives the ids of tokenizer.json, and what its class in transformers
     changes, if any.
 
@@ -148,11 +191,12 @@ def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | N
     contradict each other in what surrounds a text or in capitals, which configurations ask for: see
     _refuse_contradiction.
     """
+    folder = files.folder
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not (folder / "tokenizer.json").is_file():
         return tokenizer, None
     if type(tokenizer) is PreTrainedTokenizerFast:  # it reads the file as it is
-        return tokenizer, _corrected_pattern(folder, tokenizer)
+        return tokenizer, _corrected_pattern(files, tokenizer)
     with quiet_transformers():
         by_file = PreTrainedTokenizerFast.from_pretrained(folder)
     known = by_file.get_vocab()
@@ -163,42 +207,38 @@ def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | N
             and getattr(by_file, name, None) is None
         ):
             by_file.add_special_tokens({name: token})
-    _refuse_contradiction(folder, tokenizer, by_file)
+    _refuse_contradiction(files, tokenizer, by_file)
     change = _change(by_file, tokenizer)
     return (by_file, change) if change else (tokenizer, None)
 
 
-def has_two_templates(folder: Path) -> bool:
+def _has_two_templates(files: Files) -> bool:
     """Return whether tokenizer_config.json holds another chat template than the file
     chat_template.jinja.
     """
-    file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
-    if not (file.is_file() and config.is_file()):
-        return False
-    inline = read_json(config).get("chat_template")
+    file = files.folder / "chat_template.jinja"
+    inline = files.tokenizer_config.get("chat_template")
     if isinstance(inline, list):  # several, with names
-        inline = {
-            each.get("name"): each.get("template")
-            for each in inline
-            if isinstance(each, dict)
-        }.get("default")
-    return (
-        isinstance(inline, str)
-        and inline.strip() != file.read_text(encoding="utf-8", errors="replace").strip()
-    )
+        named = [each for each in inline if isinstance(each, dict)]
+        by_name = {each.get("name"): each.get("template") for each in named}
+        inline = by_name.get("default")
+    if not isinstance(inline, str) or not file.is_file():
+        return False
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        return inline.strip() != opened.read().strip()
 
 
 def _corrected_pattern(
-    folder: Path, tokenizer: PreTrainedTokenizerBase
+    files: Files, tokenizer: PreTrainedTokenizerBase
 ) -> Change | None:
     """Return what Mistral's corrected pattern would change in a tokenizer of which transformers
     warns.
     """
-    config = folder / "config.json"
-    if not config.is_file() or "stral" not in str(read_json(config).get("model_type")):
+    if "stral" not in str(files.config.get("model_type")):
         return None
+    fixed = {FIXED_PATTERN: True}
     with quiet_transformers():
-        other = PreTrainedTokenizerFast.from_pretrained(folder, **{FIXED_PATTERN: True})
+        other = PreTrainedTokenizerFast.from_pretrained(files.folder, **fixed)
     other.fix_mistral_regex = True
     return _change(tokenizer, other)
 
@@ -233,7 +273,7 @@ def _change(
 
 
 def _refuse_contradiction(
-    folder: Path, tokenizer: PreTrainedTokenizerBase, by_file: PreTrainedTokenizerBase
+    files: Files, tokenizer: PreTrainedTokenizerBase, by_file: PreTrainedTokenizerBase
 ) -> None:
     """Raise InputError where the class has a reason to change the file, so that neither can be
     taken.
@@ -241,29 +281,30 @@ def _refuse_contradiction(
     Classes of encoders put control tokens around texts, such as [CLS] and [SEP], which a file may
     lack; and do_lower_case in tokenizer_config.json may contradict the file.
     """
-    remedy = "save the tokenizer that the model was trained with (save_pretrained)"
-    name = type(tokenizer).__name__
-    bare = len(by_file("a", "b", add_special_tokens=False)["input_ids"])
-    if (
-        len(by_file("a", "b")["input_ids"])
-        == bare
-        < len(tokenizer("a", "b")["input_ids"])
-    ):
-        text = tokenizer.decode(tokenizer("a", "b")["input_ids"])
-        raise InputError(
-            f"{folder}: its {name} surrounds texts ({text}), but its tokenizer.json does not; "
-            f"{remedy}"
+    name, problem = type(tokenizer).__name__, ""
+    by_class = tokenizer("a", "b")["input_ids"]
+    pair = by_file("a", "b")["input_ids"]
+    bare = by_file("a", "b", add_special_tokens=False)["input_ids"]
+    if len(pair) == len(bare) < len(by_class):
+        problem = (
+            f"its {name} surrounds texts ({tokenizer.decode(by_class)}), but its tokenizer.json "
+            "does not"
         )
-    file = folder / "tokenizer_config.json"
-    stated = read_json(file).get("do_lower_case") if file.is_file() else None
+    stated = files.tokenizer_config.get("do_lower_case")
     lowers = [
         each("LOVE", add_special_tokens=False)["input_ids"]
         == each("love", add_special_tokens=False)["input_ids"]
         for each in (tokenizer, by_file)
     ]
     if stated is not None and lowers[0] != lowers[1]:
+        problem = (
+            f"tokenizer_config.json says do_lower_case {stated}, and tokenizer.json the "
+            "opposite"
+        )
+    if problem:
         raise InputError(
-            f"{file} says do_lower_case {stated}, and tokenizer.json the opposite; {remedy}"
+            f"{files.folder}: {problem}; save the tokenizer that the model was trained with "
+            "(save_pretrained)"
         )
 
 
@@ -284,15 +325,3 @@ def working_tokenizer(where: Path | str) -> Iterator[None]:
         raise InputError(
             f"the tokenizer of {where} fails ({first_line(error)}); download it again"
         ) from error
-
-
-def refuse_larger_tokenizer(
-    folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int
-) -> None:
-    """Raise InputError if the tokenizer has ids beyond the rows of the model's embedding table."""
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        raise InputError(
-            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {rows} rows "
-            "of embeddings; give the tokenizer that the model was trained with"
-        )

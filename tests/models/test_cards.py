@@ -16,6 +16,7 @@ import transformers
 
 from lib.apps.owner.opening import open_model
 from lib.models import checkpoints, conversations, layers
+from lib.models.files import files_of
 from lib.scoring import engine, trees
 
 accelerate = pytest.importorskip("accelerate")
@@ -30,7 +31,7 @@ def bytes_of(folder):
 
 
 def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
-    config, needed = checkpoints.config_of(folder), bytes_of(folder)
+    config, needed = checkpoints.config_of(files_of(folder)), bytes_of(folder)
     free = {0: needed * 2 // 3, 1: needed * 2 // 3}
     placed = layers.layout(folder, config, "float32", free)
     assert set(placed.values()) == {0, 1}
@@ -66,7 +67,7 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
 def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(
     folder,
 ):
-    config, needed = checkpoints.config_of(folder), bytes_of(folder)
+    config, needed = checkpoints.config_of(files_of(folder)), bytes_of(folder)
     assert layers.layout(folder, config, "float32", {0: needed, 1: needed}) is None
     assert (
         layers.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3})

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.models import checkpoints, tokenizers
+from lib.models import checkpoints, files, tokenizers
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -65,15 +65,15 @@ def test_any_byte_of_what_is_read_changes_the_revision(original, data):
     )
     content = file.read_bytes()
     at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
-    revision = checkpoints.open_files(str(original), "").revision
+    revision = files.open_files(str(original), "").revision
     try:
         file.write_bytes(
             content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
         )
-        assert checkpoints.open_files(str(original), "").revision != revision
+        assert files.open_files(str(original), "").revision != revision
     finally:
         file.write_bytes(content)
-    assert checkpoints.open_files(str(original), "").revision == revision
+    assert files.open_files(str(original), "").revision == revision
 
 
 @pytest.mark.drill
@@ -81,14 +81,14 @@ def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
     def cuts(tokenizer):
         return {tuple(tokenizer(PROMPT)["input_ids"]) for _ in range(20)}
 
-    plain = cuts(tokenizers.tokenizer_of(folder))
+    plain = cuts(tokenizers.tokenizer_of(files.files_of(folder)))
     edit(
         folder / "tokenizer.json",
         model=json.loads((folder / "tokenizer.json").read_text())["model"]
         | {"dropout": 0.5},
     )
     assert len(cuts(AutoTokenizer.from_pretrained(folder))) > 1
-    assert cuts(tokenizers.tokenizer_of(folder)) == plain
+    assert cuts(tokenizers.tokenizer_of(files.files_of(folder))) == plain
     assert "its tokenizer drops merges at random (0.5)" in "".join(capsys.readouterr())
 
 
@@ -158,7 +158,7 @@ def test_a_broken_index_is_one_line(sharded, tmp_path, content):
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
-    refused(folder, f"{name} is not a file that can be read")
+    refused(folder, f"{name} cannot be read (OSError: it is not a file)")
 
 
 # --- one clear line -------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ WRONG = [
     ({"num_attention_heads": 5}, "multiple of the number of attention heads"),
     ({"hidden_size": "x"}, "hidden_size"),
     ({"vocab_size": -1}, "vocab_size is -1"),
-    ({"vocab_size": 3}, "no model can be built from config.json"),
+    ({"vocab_size": 3}, "the model has only 3 rows of embeddings"),
     ({"num_hidden_layers": 10**7}, "num_hidden_layers is 10000000"),
     ({"hidden_act": "nothing"}, "KeyError: 'nothing'"),
     ({"torch_dtype": "int8"}, "dtype must be"),

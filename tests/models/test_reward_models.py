@@ -22,7 +22,8 @@ from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.models import reward_models
+from lib.models import reward_models, tokenizers
+from lib.models.files import files_of
 from lib.models.heads import new_head
 from lib.scoring import engine, stages
 from lib.tables import registry
@@ -322,12 +323,8 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(
     )
     quoted = 'User: "{{ messages[0].content }}"\nAI: "{{ messages[1].content }} ⚠️ (é)"'
     file.write_text(quoted)
-    assert (
-        reward_models.tokenizer_for(checkpoint("linear_llama"), "linear", file)[
-            0
-        ].chat_template
-        == quoted
-    )
+    files = files_of(checkpoint("linear_llama"))
+    assert tokenizers.tokenizer_of(files, file).chat_template == quoted
     for start in ("", "{# t: > #}\r\n"):  # of which nothing is written
         file.write_text(start + plain, encoding="utf-8-sig")
         model = load(

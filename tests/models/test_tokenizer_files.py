@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from lib.apps.owner.check import checking, why
 from lib.apps.owner.opening import open_model
 from lib.models import tokenizers
+from lib.models.files import files_of
 from lib.scoring import engine
 
 GPT2_STAGE = {
@@ -187,7 +188,7 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
         pytest.skip("this transformers gives that name to a class that changes ids")
     folder = save(tmp_path, family, named, **parts)
     # without config.json, as --tokenizer gives it
-    tokenizer = tokenizers.tokenizer_of(folder)
+    tokenizer = tokenizers.tokenizer_of(files_of(folder))
     said = "".join(capsys.readouterr())
     file = Tokenizer.from_file(str(folder / "tokenizer.json"))
     for each in (*tokenizers.STAGES, *filter(None, [text])):
@@ -205,7 +206,7 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
             tokenizer.special_tokens_map.items()
             >= {"eos_token": tokenizer.eos_token}.items()
         )
-        other = tokenizers.open_as_file_says(folder)[1].other
+        other = tokenizers.open_as_file_says(files_of(folder))[1].other
         assert other(text)["input_ids"] != tokenizer(text)["input_ids"]
     else:
         assert not said
@@ -213,7 +214,7 @@ def test_ids_are_those_of_the_file_and_a_line_names_the_class_that_changes_them(
 
 def test_a_word_of_the_vocabulary_is_one_id_by_the_file_and_four_by_the_class(tmp_path):
     folder = save(tmp_path, "llama", "GPT2Tokenizer", pre_tokenizer=BY_BYTES)
-    tokenizer, change = tokenizers.open_as_file_says(folder)
+    tokenizer, change = tokenizers.open_as_file_says(files_of(folder))
     ids, others = (
         each("9876", add_special_tokens=False)["input_ids"]
         for each in (tokenizer, change.other)
@@ -245,7 +246,7 @@ def test_truncation_and_padding_of_the_file_reach_no_conversation(tmp_path):
         "pad_token": "[PAD]",
     }
     file.write_text(json.dumps(state))
-    tokenizer = tokenizers.tokenizer_of(folder)
+    tokenizer = tokenizers.tokenizer_of(files_of(folder))
     # as a search encodes texts
     assert len(tokenizer.backend_tokenizer.encode_batch_fast([long])[0].ids) > 100
     assert engine.score_replies(
@@ -297,7 +298,7 @@ def test_the_check_names_the_class_and_how_far_its_rewards_are_apart(
 
 def test_why_names_the_class_whose_ids_another_program_took(changed_model, tmp_path):
     model = open_model(changed_model, device="cpu")
-    other = tokenizers.open_as_file_says(changed_model)[1].other
+    other = tokenizers.open_as_file_says(files_of(changed_model))[1].other
     replies = [
         "2023",
         "12345678 love",
@@ -335,7 +336,7 @@ def test_an_encoders_class_that_surrounds_texts_which_its_file_does_not_is_refus
 ):
     folder = save(tmp_path, "deberta", "DebertaV2Tokenizer", post_processor=None)
     refusal_of(
-        lambda: tokenizers.tokenizer_of(folder),
+        lambda: tokenizers.tokenizer_of(files_of(folder)),
         "DebertaV2Tokenizer surrounds texts ([CLS]",
         "save_pretrained",
     )
@@ -355,7 +356,9 @@ def test_capitals_that_configuration_and_file_treat_otherwise_are_refused(
         **parts,
     )
     refusal_of(
-        lambda: tokenizers.tokenizer_of(folder), f"do_lower_case {stated}", "opposite"
+        lambda: tokenizers.tokenizer_of(files_of(folder)),
+        f"do_lower_case {stated}",
+        "opposite",
     )
 
 
@@ -375,7 +378,7 @@ def test_mistrals_old_pattern_counts_and_the_line_says_how_to_take_the_later_one
         json.dumps({"model_type": "mistral", "transformers_version": "4.57.2"})
     )
     old = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer = tokenizers.tokenizer_of(folder)
+    tokenizer = tokenizers.tokenizer_of(files_of(folder))
     assert (
         tokenizer("2023", add_special_tokens=False)["input_ids"]
         == old.encode("2023", add_special_tokens=False).ids
@@ -385,7 +388,7 @@ def test_mistrals_old_pattern_counts_and_the_line_says_how_to_take_the_later_one
     file.write_text(
         json.dumps(json.loads(file.read_text()) | {"fix_mistral_regex": True})
     )
-    fixed = tokenizers.tokenizer_of(folder)("2023", add_special_tokens=False)[
+    fixed = tokenizers.tokenizer_of(files_of(folder))("2023", add_special_tokens=False)[
         "input_ids"
     ]
     # the later pattern splits each digit

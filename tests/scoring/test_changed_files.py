@@ -296,7 +296,7 @@ def files_read(monkeypatch, folder):
             "file_digest",
             lambda file, kind: (read.append(file), plain(file, kind))[1],
         )
-        revision = checkpoints.open_files(str(folder), "").revision
+        revision = files.open_files(str(folder), "").revision
     return len(read), revision
 
 

@@ -11,6 +11,7 @@ import torch
 
 from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, language_models
+from lib.models.files import files_of
 from lib.scoring import engine, stages
 
 pytestmark = pytest.mark.drill
@@ -98,7 +99,7 @@ def test_every_conversation_is_scored_as_if_it_were_the_only_one(
     folder_and_rewards, stream
 ):
     folder, rewards_of = folder_and_rewards
-    limit = checkpoints.length_limit(checkpoints.config_of(folder))
+    limit = checkpoints.length_limit(checkpoints.config_of(files_of(folder)))
     assert (
         min(lengths(folder, PROMPTS["long"]))
         <= limit

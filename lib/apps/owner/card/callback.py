@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from .... import InputError, io
-from ....models import conversations, reward_models, templates
+from ....models import conversations, heads, templates
 from ....models.heads import Head
 from ....models.reward_models import RewardModel
 from ....scoring import engine
@@ -209,7 +209,7 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
         tokenizer,
         whole.base_model if is_decoder else whole,
         OwnOutput(whole.score) if is_decoder else None,
-        reward_models.read_at_for(head_name, config),
+        heads.read_at_for(head_name, config),
         opened=opened,
     )
 

@@ -357,13 +357,13 @@ def open_own_class(model: RewardModel) -> tuple[PreTrainedModel, list[str]]:
     random there.
     """
     assert model.files is not None
-    folder, config = model.files.folder, checkpoints.config_of(model.files.folder)
+    config = checkpoints.config_of(model.files)
     asked = None if model.attention == "sdpa" else model.attention
     attention = checkpoints.set_attention(config, asked)
     config.num_labels = 1
     own, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification,
-        folder,
+        model.files,
         config,
         model.dtype,
         None if model.head is None else attention,

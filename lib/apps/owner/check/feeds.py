@@ -169,7 +169,7 @@ class Feeds:
         it changes nothing.
         """
         files = getattr(self.model, "files", None)
-        return tokenizers.open_as_file_says(files.folder)[1] if files else None
+        return tokenizers.open_as_file_says(files)[1] if files else None
 
     # --- what stands around the texts -------------------------------------------------------------
 

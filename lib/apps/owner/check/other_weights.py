@@ -62,7 +62,7 @@ def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
     if not (folder / "adapter_config.json").is_file():
         return
     named = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
-    at = plain.open_files(str(given.get("base") or named), "").folder
+    at = plain.open_files(str(given.get("base") or named), "")
     config = checkpoints.config_of(at)
     bare, _ = checkpoints.from_safetensors(AutoModel, at, config, model.dtype, None)
     cause = Cause(

@@ -11,9 +11,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
 from .... import InputError
 from ....models import checkpoints
-from ....models.files import tensor_files
 from ....models.hardware import one_thread
-from ....models.heads import tensors_of_head
 from ....models.reward_models import RewardModel
 from ....scoring.padded import pad_rows
 from ....show.display import show_token
@@ -152,23 +150,22 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
 def config_in_file(model: RewardModel) -> PreTrainedConfig:
     """Return the config.json of a loaded checkpoint."""
     assert model.files is not None
-    return checkpoints.config_of(model.files.folder)
+    return checkpoints.config_of(model.files)
 
 
 def reader_of_labels(model: RewardModel) -> Reader:
     """Return the reader of all labels of a loaded classifier."""
     assert model.files is not None
-    folder, config = model.files.folder, config_in_file(model)
+    files, config = model.files, config_in_file(model)
     if model.head is None:
         whole, _ = checkpoints.from_safetensors(
-            AutoModelForSequenceClassification, folder, config, model.dtype, None
+            AutoModelForSequenceClassification, files, config, model.dtype, None
         )
         return Reader(
             replace(model, backbone=checkpoints.ready(whole, model.device)), []
         )
-    tensors = tensors_of_head(config, tensor_files(folder))
     heads = [
-        labels.load_head(folder, tensors, config, model.head_name, i).to(model.device)
+        labels.load_head(files, config, model.head_name, i).to(model.device)
         for i in range(config.num_labels)
     ]
     return Reader(model, heads)

@@ -16,7 +16,8 @@ from .... import InputError
 from ....models import templates
 from ....models.conversations import DATE, Turns
 from ....models.files import read_json
-from ....models.reward_models import RewardModel, read_template
+from ....models.reward_models import RewardModel
+from ....models.tokenizers import read_template
 
 SYSTEMS = (
     "",

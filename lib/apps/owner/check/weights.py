@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from .... import InputError
 from ....models import checkpoints
 from ....models.conversations import Conversation
-from ....models.files import open_tensors, tensor_files
+from ....models.files import Files
 from ....models.heads import LAYOUTS
 from ....models.reward_models import RewardModel
 from .report import Row, attempt, note, ok, wrong
@@ -32,18 +32,13 @@ BESIDE = 1.2
 CONTROL = re.compile(r"<\|[^<>|\s]+\|>|<[a-z]+(?:_[a-z]+)+>")
 
 
-def numbers_stored(folder: Path) -> Counter:
+def numbers_stored(files: Files) -> Counter:
     """Return how many numbers of each dtype a checkpoint's tensors hold. InputError as for
-    files.tensor_files.
+    files.stored_tensors.
     """
     stored: Counter = Counter()
-    for path in sorted(set(tensor_files(folder).values())):
-        with open_tensors(path) as tensors:
-            for key in tensors.keys():  # noqa: SIM118  # not a mapping
-                part = tensors.get_slice(key)
-                stored[DTYPES.get(part.get_dtype(), part.get_dtype())] += math.prod(
-                    part.get_shape()
-                )
+    for _, dtype, shape in files.tensors.values():
+        stored[DTYPES.get(dtype, dtype)] += math.prod(shape)
     return stored
 
 
@@ -59,8 +54,8 @@ def weight_rows(
     conversation.
     """
     assert model.files is not None
-    folder, stored = model.files.folder, numbers_stored(model.files.folder)
-    config = checkpoints.config_of(folder)  # as in the file
+    folder, stored = model.files.folder, numbers_stored(model.files)
+    config = checkpoints.config_of(model.files)  # as in the file
     return [
         attempt("files", _files, model, folder, stored),
         attempt("head", _head, model, config, label, about),

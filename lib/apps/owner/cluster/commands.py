@@ -101,14 +101,12 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     options = options | ({"device": "cuda"} if on_cards else {})
     entry = reward_models.find(load)
     revision = options.get("revision") or entry["revision"]
-    folder = plain.open_files(
-        entry["hub_id"], revision, base=options.get("base")
-    ).folder
-    config = checkpoints.config_of(folder)
+    files = plain.open_files(entry["hub_id"], revision, base=options.get("base"))
+    config = checkpoints.config_of(files)
     dtype = checkpoints.dtype_for(
         options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config
     )
-    parameters = weights.numbers_stored(folder).total()
+    parameters = weights.numbers_stored(files).total()
     memory = int(parameters * weights.size_of(dtype) * weights.BESIDE)
 
     def card_memory() -> int:  # bytes of the card of the process that runs this

@@ -20,9 +20,14 @@ def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
     )
     row = row_of(config.num_labels, options.label, "its classifier", config)
     model, report = checkpoints.from_safetensors(
-        AutoModelForSequenceClassification, folder, config, checkpoint.dtype, None
+        AutoModelForSequenceClassification,
+        checkpoint.files,
+        config,
+        checkpoint.dtype,
+        None,
     )
-    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
+    checkpoints.refuse_unloaded(folder, report)
+    checkpoint.files.refuse_changed()
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     last = [part for part in linear if part.out_features == config.num_labels][-1]
     # it gets one output

@@ -23,7 +23,7 @@ from transformers import (
 from .... import DATA
 from ....io import replacing
 from ....models.checkpoints import parsed_config
-from ....models.files import open_tensors, read_json, refusing, tensor_kinds
+from ....models.files import open_tensors, read_json, refusing, tensors_of_file
 
 NAMES = DATA / "tensor_names.csv"
 # Model type of a checkpoint -> the model type and the class of transformers that it is written for.
@@ -47,7 +47,9 @@ def reason_to_convert(folder: Path, files: list[Path]) -> str:
     if text_config(folder, config):
         return "it also reads pictures or sounds, and its language model is taken out"
     shapes = {
-        name: shape for path in files for name, (_, shape) in tensor_kinds(path).items()
+        name: stored.shape
+        for path in files
+        for name, stored in tensors_of_file(path).items()
     }
     if is_reward_head(shapes):
         return "its lm_head has a row for each reward, and no row for each token"

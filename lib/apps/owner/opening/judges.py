@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from .... import InputError
-from ....models import checkpoints, tokenizers
+from ....models import checkpoints
 from ....models.files import open_tensors
 from ....models.heads import LAYOUTS, OUTPUTS, Head, new_head
 from ....models.reward_models import Checkpoint
@@ -36,13 +36,11 @@ def token_head(checkpoint: Checkpoint, tokens: str) -> Head:
     model's output matrix.
     """
     ids = _ids_of(checkpoint, tokens)
-    places = _output_matrix(checkpoint)
+    places = _output_matrix(checkpoint, max(ids))
     tables = {
-        name: open_tensors(checkpoint.tensors[key]).get_slice(key)
+        name: open_tensors(checkpoint.tensors[key].path).get_slice(key)
         for name, key in places.items()
     }
-    rows = tables["lm_head.weight"].get_shape()[0]
-    tokenizers.refuse_larger_tokenizer(checkpoint.folder, checkpoint.tokenizer, rows)
     tensors = {
         name: torch.cat([table[i : i + 1] for i in ids]).float()
         for name, table in tables.items()
@@ -81,10 +79,11 @@ def _one_id(tokenizer: PreTrainedTokenizerBase, name: str) -> int | None:
     return None
 
 
-def _output_matrix(checkpoint: Checkpoint) -> dict[str, str]:
+def _output_matrix(checkpoint: Checkpoint, largest: int) -> dict[str, str]:
     """Return the keys of the language model's output: lm_head.weight and perhaps lm_head.bias.
 
-    InputError for an encoder-decoder, and for an output that is scaled.
+    largest: the token id that needs a row. InputError for an encoder-decoder, and for an output
+    that is scaled or has no such row.
     """
     config: PreTrainedConfig = checkpoint.config
     keys = checkpoint.tensors
@@ -103,6 +102,8 @@ def _output_matrix(checkpoint: Checkpoint) -> dict[str, str]:
         problem = f"scales its logits ({scaled[0]})"
     elif "lm_head.weight" not in places or config.is_encoder_decoder:
         problem = "has no output matrix of a decoder (lm_head.weight)"
+    elif keys[places["lm_head.weight"]].shape[0] <= largest:
+        problem = f"has no row for token id {largest} in its output matrix"
     if problem:
         raise InputError(
             f"{checkpoint.folder} {problem}, so tokens' logits cannot be read here; leave head out"

@@ -1,15 +1,14 @@
 """Classifiers with several outputs, of which one, a label, is the reward."""
 
 import re
-from pathlib import Path
 
 from torch import Tensor
 from transformers import PreTrainedConfig
 
 from .... import InputError
-from ....models import checkpoints
-from ....models.heads import LAYOUTS, Head, new_head, own_name
-from ....models.reward_models import head_of, head_tensors
+from ....models.checkpoints import architecture_of, refuse_unloaded
+from ....models.files import Files
+from ....models.heads import LAYOUTS, Head, empty_head
 
 
 def row_of(
@@ -20,7 +19,7 @@ def row_of(
 
     what: the head, in words.
     """
-    architecture = checkpoints.architecture_of(config)
+    architecture = architecture_of(config)
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
     if outputs != 1 and not is_classifier:
         raise InputError(
@@ -42,42 +41,38 @@ def row_of(
 
 
 def load_head(
-    folder: Path,
-    keys: dict[str, Path],
-    config: PreTrainedConfig,
-    head_name: str,
-    label: int | None = None,
+    files: Files, config: PreTrainedConfig, head_name: str, label: int | None = None
 ) -> Head:
-    """Return the head whose tensors these files hold, with the output `label` alone if it has
-    several. InputError as for reward_models.load_head and row_of.
+    """Return a checkpoint's head with its weights, in fp32, with the output `label` alone if it has
+    several. InputError as for reward_models.load and row_of.
     """
-    tensors = head_tensors(keys, head_name)
-    if not LAYOUTS[head_name].is_linear and label is not None:
+    head, names, report = empty_head(head_name, config, files.tensors)
+    tensors = files.read_tensors(names)
+    if LAYOUTS[head_name].is_linear:
+        for name in _of_last_layer(head, tensors):
+            rows = row_of(len(tensors[name]), label, names[name], config)
+            tensors[name] = tensors[name][rows]
+            report["mismatched_keys"].discard(names[name])
+    elif label is not None:
         raise InputError(
             f"a label is for classifiers with several, and head {head_name} has one; leave label "
             "out"
         )
-    if LAYOUTS[head_name].is_linear:
-        with checkpoints.built_from(folder):
-            keys_of_last = _of_last_layer(tensors, config, head_name)
-        for key in keys_of_last:
-            tensors[key] = tensors[key][row_of(len(tensors[key]), label, key, config)]
-    return head_of(folder, tensors, config, head_name)
+    refuse_unloaded(files.folder, report, head_name=head_name)
+    head.load_state_dict(tensors, strict=False)
+    return head
 
 
-def _of_last_layer(
-    tensors: dict[str, Tensor], config: PreTrainedConfig, head_name: str
-) -> list[str]:
-    """Return the names, in the checkpoint, of the weight and bias of a head's last layer, which
-    alone may have several rows.
+def _of_last_layer(head: Head, tensors: dict[str, Tensor]) -> list[str]:
+    """Return the names of the weight and bias of a head's last layer, which alone may have several
+    rows in its checkpoint.
     """
-    keys = {own_name(head_name, key): key for key in tensors}
-    shapes = {name: tensors[key].shape for name, key in keys.items()}
-    own = new_head(head_name, config, shapes).state_dict()
+    own = head.state_dict()
     last = list(own)[-1].rpartition(".")[0]
-    both = [
+    return [
         name
         for name in (f"{last}.weight", f"{last}.bias")
-        if name in own and name in keys
+        if name in own
+        and name in tensors
+        and tensors[name].shape[1:] == own[name].shape[1:]
     ]
-    return [keys[name] for name in both if shapes[name][1:] == own[name].shape[1:]]

@@ -3,13 +3,13 @@ read layer by layer.
 """
 
 from ....models import layers
+from ....models.checkpoints import load_backbone
 from ....models.heads import Head
 from ....models.reward_models import (
     Checkpoint,
     Options,
     RewardModel,
     complete,
-    load_backbone,
 )
 from ....scoring.by_layer import LayerByLayer
 
@@ -24,7 +24,6 @@ def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
         skeleton, in_files = layers.open_layers(
             checkpoint.files,
             config,
-            checkpoint.tensors,
             dtype,
             checkpoint.attention,
             device,
@@ -36,6 +35,7 @@ def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
     if options.packed:
         from ....scoring.packed import PackedScorer as reader  # takes half a second
     backbone = load_backbone(checkpoint, layout)
+    checkpoint.files.refuse_changed()
     return complete(
         checkpoint, backbone, head, reader=reader, compiled=options.compiled
     )

@@ -9,7 +9,6 @@ from typing import Any
 from .... import InputError
 from ....models import language_models, reward_models
 from ....models.files import Files
-from ....models.heads import tensors_of_head
 from ....models.language_models import LanguageModel
 from ....models.reward_models import Options, RewardModel
 from ....scoring import implicit
@@ -60,11 +59,7 @@ def _open_files(name: str, options: Options) -> RewardModel:
     if checkpoint.head_name == "classifier":
         return encoders.load(checkpoint, options)
     head = labels.load_head(
-        checkpoint.folder,
-        tensors_of_head(checkpoint.config, checkpoint.tensors),
-        checkpoint.config,
-        checkpoint.head_name,
-        options.label,
+        checkpoint.files, checkpoint.config, checkpoint.head_name, options.label
     )
     return memory.load(checkpoint, head, options)
 

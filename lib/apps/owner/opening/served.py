@@ -22,10 +22,11 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from .... import InputError
-from ....models import checkpoints, conversations
+from ....models import conversations
 from ....models.conversations import OpenedTurn
-from ....models.files import READ, Files, refusing
-from ....models.reward_models import Options, RewardModel, find, tokenizer_for
+from ....models.files import READ, Files, open_files, refusing
+from ....models.reward_models import Options, RewardModel, find
+from ....models.tokenizers import tokenizer_of
 from ....scoring.encoders import WholeConversations
 
 # about what is sent; the server has decided on all others
@@ -83,7 +84,8 @@ def load(url: str, options: Options) -> RewardModel:
     entry = find(url)
     server = Server(entry["hub_id"])
     files = server.files(options.tokenizer)
-    tokenizer, opened = tokenizer_for(files.folder, "linear", options.template)
+    tokenizer = tokenizer_of(files, options.template)
+    opened = conversations.prepare_tokenizer(tokenizer, "linear")
     closing = conversations.check_closing(options.closing, opened, False)
     server.refuse_other_tokens(tokenizer, opened, options.template is None)
     model = RewardModel(
@@ -219,7 +221,7 @@ class Server:
         """
         place = str(tokenizer or self.loaded)
         try:
-            return checkpoints.open_files(place, "", TOKENIZER_FILES)
+            return open_files(place, "", TOKENIZER_FILES)
         except InputError as error:
             raise InputError(
                 f"the tokenizer of {place}, which {self.url} serves, is not found here ({error}); "
