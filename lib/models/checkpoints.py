@@ -136,9 +136,11 @@ def config_of(files: Files) -> PreTrainedConfig:
     folder, fields = files.folder, files.config
     if not fields:
         nothing = "no config.json; give the folder of a saved transformers checkpoint"
-        raise InputError(f"{folder} holds {other_weights(folder) or nothing}")
-    config = parsed_config(folder)
-    if problem := _problem_of(config) or _two_rope_bases(fields):
+        problem = f"holds {other_weights(folder) or nothing}"
+    else:
+        config = parsed_config(folder)
+        problem = _problem_of(config) or _two_rope_bases(fields)
+    if problem:
         raise InputError(f"{folder} {problem}")
     # False changes no number, but what a model's outputs are called
     config.return_dict = True
@@ -255,21 +257,23 @@ def soft_caps(config: PreTrainedConfig) -> bool:
 
 def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
     """Return the attention to run, written into the config where soft-capping is to be dropped."""
-    capped = soft_caps(config)
+    capped, problem = soft_caps(config), ""
+    if attention not in (None, "eager", "sdpa", "uncapped"):
+        problem = f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}"
+    elif attention == "uncapped" and not capped:
+        problem = (
+            "attention 'uncapped' is for models that soft-cap, as Gemma-2; leave "
+            "attention out"
+        )
+    elif attention == "sdpa" and capped:
+        problem = (
+            "sdpa silently drops Gemma-2's soft-capping; leave attention out, or say "
+            "'uncapped'"
+        )
+    if problem:
+        raise InputError(problem)
     if attention == "uncapped":
-        if not capped:
-            raise InputError(
-                "attention 'uncapped' is for models that soft-cap, as Gemma-2; leave attention out"
-            )
         config.attn_logit_softcapping = None
-    elif capped and attention == "sdpa":
-        raise InputError(
-            "sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'"
-        )
-    elif attention not in (None, "eager", "sdpa"):
-        raise InputError(
-            f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}"
-        )
     return attention or usual_attention(config)
 
 

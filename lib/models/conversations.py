@@ -526,22 +526,18 @@ def _listed(replies: Iterable, reply_mode: str) -> list:
     """Return the replies as a list of strings, or of tuples of ids. InputError for a single
     string and for no reply.
     """
-    if reply_mode not in ("text", "ids"):
-        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
     given = [] if isinstance(replies, str | bytes) else list(replies)
     texts = [isinstance(reply, str) for reply in given]
     if reply_mode == "text" and given and all(texts):
         return given
-    if (
-        reply_mode == "ids"
-        and given
-        and not any(texts)
-        and all(isinstance(ids, Iterable) for ids in given)
-    ):
+    sequences = [isinstance(reply, Iterable) for reply in given]
+    if reply_mode == "ids" and given and not any(texts) and all(sequences):
         return [tuple(ids) for ids in given]
-    each = "strings" if reply_mode == "text" else "sequences of token ids"
+    wanted = {"text": "strings", "ids": "sequences of token ids"}.get(reply_mode)
+    if wanted is None:
+        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
     raise InputError(
-        f"replies must be a list of {each}, with one or more in it, not {str(replies)[:40]!r}"
+        f"replies must be a list of {wanted}, with one or more in it, not {str(replies)[:40]!r}"
     )
 
 
@@ -667,18 +663,21 @@ def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -
     head has a gate: the released code of such heads reads at the last header, which then follows
     the reply.
     """
+    problem = ""
     if closing not in (None, *CLOSINGS):
-        raise InputError(f"closing must be 'rendered' or 'trim', not {closing!r}")
-    if closing == "trim" and opened is None:
-        raise InputError(
+        problem = f"closing must be 'rendered' or 'trim', not {closing!r}"
+    elif closing == "trim" and opened is None:
+        problem = (
             "closing 'trim' is for templates that open another turn after the reply; leave closing "
             "out"
         )
-    if closing != "trim" and opened is not None and gated:
-        raise InputError(
+    elif closing != "trim" and opened is not None and gated:
+        problem = (
             "the chat template opens another turn after the reply, and the gate of this head would "
             "read there; say --closing trim, which ends the conversation with the reply"
         )
+    if problem:
+        raise InputError(problem)
     return closing or "rendered"
 
 

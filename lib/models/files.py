@@ -161,26 +161,27 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
     tensors: dict[str, Stored] = {}
     for path in files:
         of_file = tensors_of_file(path)
-        _refuse_unreadable(folder, of_file)
+        problem = _unreadable(of_file)
         if twice := sorted(tensors.keys() & of_file.keys()):
-            raise InputError(
-                f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again"
+            problem = (
+                f"two files hold the tensor {twice[0]}; download the checkpoint again"
             )
+        if problem:
+            raise InputError(f"{folder}: {problem}")
         tensors |= of_file
     return tensors
 
 
 def tensors_of_file(path: Path) -> dict[str, Stored]:
-    """Return the tensors of a safetensors file, by name. InputError if it is cut short."""
+    """Return the tensors of a safetensors file, by name. InputError if it is cut short or
+    pickled.
+    """
     if path.suffix == ".bin":
         raise InputError(
             f"{path} is pickled; open it with lib.apps.owner.opening.open_model"
         )
-    torn = refusing(
-        f"{path} is not a whole safetensors file",
-        "download it",
-        (SafetensorError, OSError),
-    )
+    problem = f"{path} is not a whole safetensors file"
+    torn = refusing(problem, "download it", (SafetensorError, OSError))
     with torn, open_tensors(path) as tensors:
         parts = {key: tensors.get_slice(key) for key in tensors.keys()}  # noqa: SIM118
         return {
@@ -189,31 +190,29 @@ def tensors_of_file(path: Path) -> dict[str, Stored]:
         }
 
 
-def _refuse_unreadable(folder: Path, tensors: dict[str, Stored]) -> None:
-    """Raise InputError for a tensor that is empty, or that holds 8 bits for each weight."""
+def _unreadable(tensors: dict[str, Stored]) -> str:
+    """Return which of a file's tensors is empty, or holds 8 bits for each weight, and the remedy;
+    "" if none is.
+    """
     for key, (_, dtype, shape) in tensors.items():
         if 0 in shape:
-            raise InputError(
-                f"{folder}: the tensor {key} is empty, as DeepSpeed's ZeRO-3 leaves it where a "
-                "model is saved before its parts are gathered; save again with "
+            return (
+                f"the tensor {key} is empty, as DeepSpeed's ZeRO-3 leaves it where a model is "
+                "saved before its parts are gathered; save again with "
                 "stage3_gather_16bit_weights_on_model_save, or run zero_to_fp32.py on the "
                 "training's checkpoint"
             )
         if dtype in EIGHT_BITS and key.endswith("weight"):
-            scales = [
-                name
-                for name in tensors
-                if name.startswith((f"{key}_scale", f"{key}.scale"))
-            ]
-            what = (
-                f"with scales ({scales[0]})"
-                if scales
-                else "without a scale, so that their size is unknown"
+            names = (f"{key}_scale", f"{key}.scale")
+            scales = [name for name in tensors if name.startswith(names)]
+            what = "without a scale, so that their size is unknown"
+            if scales:
+                what = f"with scales ({scales[0]})"
+            return (
+                f"its weights are in 8 bits ({key}: {dtype}) {what}; give the checkpoint in the "
+                "precision that it was trained in"
             )
-            raise InputError(
-                f"{folder}: its weights are in 8 bits ({key}: {dtype}) {what}; give the checkpoint "
-                "in the precision that it was trained in"
-            )
+    return ""
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -223,6 +222,7 @@ def weight_files(folder: Path) -> list[Path]:
     that it lists is missing.
     """
     head = first_file(folder, "value_head")
+    problem = ""
     for whole in (folder / "model.safetensors", folder / "pytorch_model.bin"):
         index = folder / f"{whole.name}.index.json"
         if whole.is_file():
@@ -233,11 +233,12 @@ def weight_files(folder: Path) -> list[Path]:
             path.name for path in folder.glob(f"*{whole.suffix}") if path not in head
         )
         if others:
-            raise InputError(
-                f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them"
+            problem = (
+                f"{others[0]}, but neither {whole.name} nor its index; download them"
             )
+            break
     nothing = "no weights in safetensors; download them, or save with save_pretrained"
-    raise InputError(f"{folder} holds {other_weights(folder) or nothing}")
+    raise InputError(f"{folder} holds {problem or other_weights(folder) or nothing}")
 
 
 def other_weights(folder: Path) -> str:
@@ -263,24 +264,31 @@ def _shards_of(index: Path, suffix: str) -> list[Path]:
     """Return the files that an index lists. InputError if it is broken, leads out of its folder, or
     lists a file that is missing.
     """
-    wrong = f"{index} does not say in which {suffix[1:]} file each tensor is; download it again"
-    try:
+    names: set[str] = set()
+    with contextlib.suppress(InputError, KeyError, TypeError, AttributeError):
         names = set(read_json(index)["weight_map"].values())
-        # a name with a folder would lead elsewhere
-        inside = [
-            name for name in names if Path(name).name == name and name.endswith(suffix)
-        ]
-    except (InputError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(wrong) from error
+    # a name with a folder would lead elsewhere
+    inside = [
+        name
+        for name in sorted(map(str, names))
+        if Path(name).name == name and name.endswith(suffix)
+    ]
+    shards = [index.parent / name for name in inside]
+    missing = [path for path in shards if not path.exists()]
+    problem = ""
+    if missing:
+        number = shards.index(missing[0]) + 1
+        problem = (
+            f"{index.parent}: shard {number} of {len(shards)} is missing ({missing[0].name}); "
+            "download it"
+        )
     if not names or len(inside) < len(names):
-        raise InputError(wrong)
-    shards = [index.parent / name for name in sorted(names)]
-    for number, path in enumerate(shards, start=1):
-        if not path.exists():
-            raise InputError(
-                f"{index.parent}: shard {number} of {len(shards)} is missing ({path.name}); "
-                "download it"
-            )
+        problem = (
+            f"{index} does not say in which {suffix[1:]} file each tensor is; "
+            "download it again"
+        )
+    if problem:
+        raise InputError(problem)
     return shards
 
 

@@ -173,19 +173,20 @@ class RewardModel:
         InputError for an encoder, and for a gate before earlier turns of user or assistant: they
         read one prompt.
         """
-        if self.gated and any(
-            turn["role"] != "system" for turns in contexts for turn in turns[:-1]
-        ):
-            raise InputError(
+        earlier = [turn["role"] for turns in contexts for turn in turns[:-1]]
+        problem = ""
+        if self.gated and {*earlier} - {"system"}:
+            problem = (
                 f"the gate of {self.name} reads where the user's one turn ends; give the last turn "
                 "alone"
             )
-        if not self.tokenizer.chat_template and any(
-            len(turns) > 1 for turns in contexts
-        ):
-            raise InputError(
-                f"{self.name} reads pairs of a prompt and a reply; give no system or earlier turns"
+        elif earlier and not self.tokenizer.chat_template:
+            problem = (
+                f"{self.name} reads pairs of a prompt and a reply; give no system or "
+                "earlier turns"
             )
+        if problem:
+            raise InputError(problem)
         found = conversations.inputs_for_rows(
             self.tokenizer, contexts, replies, bos, gated=self.gated
         )

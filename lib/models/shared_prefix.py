@@ -18,7 +18,6 @@ from .files import refusing
 # Arguments of attention that do not change its result here: positions are in the queries and keys
 # already
 WITHOUT_EFFECT = {
-    "dropout",
     "is_causal",
     "output_attentions",
     "position_ids",
@@ -110,10 +109,10 @@ def _by_prefix(rows: Tensor, of_prefix: Tensor) -> Tensor:
 def refuse_unknown(others: dict[str, object]) -> None:
     """Raise ValueError for an argument of attention that may change its result."""
     named = {name for name, value in others.items() if value is not None}
+    if not others.get("dropout"):
+        named.discard("dropout")
     if unknown := sorted(named - WITHOUT_EFFECT):
         raise ValueError(f"its attention takes {', '.join(unknown)}")
-    if others.get("dropout"):
-        raise ValueError("its attention takes dropout")
 
 
 AttentionInterface.register("shared_prefix", shared_prefix_attention)

@@ -158,15 +158,11 @@ class Child:
             raise
         finally:
             late.cancel()
-        if answer is None:
-            raise InputError(
-                f"runs for more than {SECONDS} seconds, or needs too much memory"
-            )
         if "problem" in answer:
             raise InputError(answer["problem"])
         return answer["texts"]
 
-    def _answer(self, request: dict) -> dict | None:
+    def _answer(self, request: dict) -> dict:
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -175,7 +171,8 @@ class Child:
         except (OSError, ValueError):
             # it was ended, so that nothing or half an answer came
             _end(self.process)
-            return None
+            late = f"runs for more than {SECONDS} seconds, or needs too much memory"
+            return {"problem": late}
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -258,14 +255,13 @@ def _render(
     texts = list(render(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
         characters = sum(len(part) for turn in turns for part in turn.values())
+        problem = ""
         if len(text) > characters + LONGEST:
-            raise InputError(
-                f"writes {len(text):,} characters around a conversation of {characters:,}"
-            )
-        if ADDRESS.search(text) and not ADDRESS.search(str(turns)):
-            raise InputError(
-                "writes an object as text, which is another text in each process"
-            )
+            problem = f"writes {len(text):,} characters around a conversation of {characters:,}"
+        elif ADDRESS.search(text) and not ADDRESS.search(str(turns)):
+            problem = "writes an object as text, which is another text in each process"
+        if problem:
+            raise InputError(problem)
     return texts
 
 

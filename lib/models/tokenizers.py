@@ -53,11 +53,6 @@ def tokenizer_of(
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
-    if tokenizer.split_special_tokens:
-        raise InputError(
-            f"{folder}: its tokenizer cuts control tokens into pieces; unset split_special_tokens "
-            "there"
-        )
     # nothing is cut to it, but it is compared with lengths
     if not isinstance(tokenizer.model_max_length, int | float):
         tokenizer.model_max_length = VERY_LARGE_INTEGER
@@ -69,12 +64,16 @@ def tokenizer_of(
             f"{folder}: its tokenizer drops merges at random ({dropout:g}), as in training; here "
             "it drops none"
         )
-    largest = max(tokenizer.get_vocab().values())
-    if rows is not None and largest >= rows:
-        raise InputError(
-            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {rows} rows "
-            "of embeddings; give the tokenizer that the model was trained with"
+    largest, problem = max(tokenizer.get_vocab().values()), ""
+    if tokenizer.split_special_tokens:
+        problem = "its tokenizer cuts control tokens into pieces; unset split_special_tokens there"
+    elif rows is not None and largest >= rows:
+        problem = (
+            f"the tokenizer has ids up to {largest}, but the model has only {rows} rows of "
+            "embeddings; give the tokenizer that the model was trained with"
         )
+    if problem:
+        raise InputError(f"{folder}: {problem}")
     return templates.confine(tokenizer)
 
 

@@ -148,17 +148,9 @@ def load(
         raise InputError(f"beta must be a number from 1e-6 to 1e6, not {beta:g}")
     policy = load_one(name, device=device, dtype=dtype, attention=attention, tuned=True)
     before = load_one(reference, device=device, dtype=dtype, attention=attention)
-    if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
-        raise InputError(
-            f"{name} and {reference} have different vocabularies; name the language model that "
-            f"{name} was trained from"
-        )
-    pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
-    if not untrained and all(torch.equal(first, second) for first, second in pairs):
-        raise InputError(
-            f"{name} and {reference} have equal weights, so rewards are 0; name the model before "
-            "training"
-        )
+    problem = _problem_of_pair(policy, before, untrained)
+    if problem:
+        raise InputError(f"{name} and {reference} have {problem}")
     model = ImplicitRewardModel(
         name=policy.name,
         nickname=policy.nickname,
@@ -181,6 +173,21 @@ def load(
     )
     _refuse_unknown_logits(model)
     return model
+
+
+def _problem_of_pair(
+    policy: LanguageModel, before: LanguageModel, untrained: bool
+) -> str:
+    """Return why two language models give no implicit reward, with the remedy; "" if they do."""
+    if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
+        return (
+            f"different vocabularies; name the language model that {policy.name} was "
+            "trained from"
+        )
+    pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
+    if not untrained and all(torch.equal(first, second) for first, second in pairs):
+        return "equal weights, so rewards are 0; name the model before training"
+    return ""
 
 
 @torch.inference_mode()

@@ -108,11 +108,6 @@ def score_file(
         model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
     )
     given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
-    if target.exists() and target.samefile(file):
-        raise InputError(
-            f"{target} holds the replies and would be overwritten; name another file: "
-            "--out rewards.csv"
-        )
     _report_control_tokens(model, file, given["reply"])
     with replacing(target) as part:
         part.touch()  # refused now if it cannot be written, and not once all is scored
@@ -128,14 +123,17 @@ def score_file(
 
 
 def _target(model: RewardModel, file: Path, out: str | None) -> Path:
-    """Return where the rewards go. InputError unless this is a .csv or .parquet file."""
+    """Return where the rewards go. InputError unless this is another .csv or .parquet file."""
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
-    is_other = target.exists() and not target.is_file()
-    if is_other or target.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(
-            f"{target} is no .csv or .parquet file; name a file that ends in one of them: "
-            "--out rewards.csv"
-        )
+    problem = ""
+    if target.suffix.lower() not in (".csv", ".parquet"):
+        problem = "is no .csv or .parquet file; name a file that ends in one of them"
+    elif target.exists() and not target.is_file():
+        problem = "is no .csv or .parquet file, but something else; name another file"
+    elif target.exists() and file.exists() and target.samefile(file):
+        problem = "holds the replies and would be overwritten; name another file"
+    if problem:
+        raise InputError(f"{target} {problem}: --out rewards.csv")
     return target
 
 
@@ -270,22 +268,17 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
         raise InputError(
             f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or jsonl"
         ) from error
-    if not rows:
-        raise InputError(
-            f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages"
-        )
-    table = [
-        _columns(row, turns)
-        for row, turns in zip(
-            rows, turns_of_rows(rows, f"{file}, ", unread), strict=True
-        )
-    ]
+    turns = turns_of_rows(rows, f"{file}, ", unread)
     names = {name for row in rows for name in row}
-    if renamed := [name for name in OURS if {name, f"{name}_given"} <= names]:
-        raise InputError(
-            f"{file} has {renamed[0]} and {renamed[0]}_given, one column beside the rewards; "
-            "rename one"
-        )
+    both = [name for name in OURS if {name, f"{name}_given"} <= names]
+    problem = ""
+    if not rows:
+        problem = "holds no rows; give a csv with columns prompt,reply or a jsonl with messages"
+    elif both:
+        problem = f"has {both[0]} and {both[0]}_given, one column beside the rewards; rename one"
+    if problem:
+        raise InputError(f"{file} {problem}")
+    table = [_columns(*each) for each in zip(rows, turns, strict=True)]
     return pd.DataFrame(table, dtype=object)
 
 
@@ -334,71 +327,63 @@ def turns_of_rows(
     """Return the turns of each row, the reply last. InputError names the first row that is not
     understood.
     """
-    found = []
+    found: list[Turns] = []
     for number, row in enumerate(rows, start=1):
-        try:
-            found.append(_turns_of(row, unread))
-        except ValueError as error:
-            raise InputError(f"{source}row {number} {error}; correct it") from error
+        turns = _turns_of(row) if isinstance(row, dict) else None
+        if problem := _problem_of(row, turns, unread):
+            raise InputError(f"{source}row {number} {problem}; correct it")
+        found.append(
+            [{"role": turn["role"], "content": turn["content"]} for turn in turns or ()]
+        )
     return found
 
 
-def _turns_of(row: object, not_passed_on: Collection[str]) -> Turns:
-    """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not
-    understood.
+def _turns_of(row: dict) -> list[dict] | None:
+    """Return the turns of a row as they stand there, the reply last; None if it has no such turns
+    with texts.
     """
-    if not isinstance(row, dict):
-        raise ValueError(NO_TEXTS)
-    unread = [
-        name
-        for name, value in row.items()
-        if name in not_passed_on and value not in EMPTY
-    ]
-    if unread:
-        raise ValueError(
-            f"has {unread[0]}, which chat templates print and this command does not pass on"
-        )
-    given = row.get("messages")
-    if given is None:
-        given = [
+    turns = row.get("messages")
+    if turns is None:
+        turns = [
             {"role": "user", "content": row.get("prompt")},
             {"role": "assistant", "content": row.get("reply")},
         ]
-    turns = _plain_turns(given)
-    if not turns[-2]["content"].strip():
-        raise ValueError("has an empty prompt")
-    for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
-        if row.get(name) not in (None, turn["content"]):
-            raise ValueError(f"has a {name} beside messages, and it is another one")
-    if SURROGATE.search(json.dumps(row, ensure_ascii=False, default=str)):
-        raise ValueError("has half of a surrogate pair, which is no character")
-    return turns
-
-
-def _plain_turns(turns: object) -> Turns:
-    """Return turns with role and content alone. ValueError as for _turns_of."""
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
-        raise ValueError(NO_TEXTS)
-    for turn in turns:
-        others = {
-            name: value
-            for name, value in turn.items()
-            if name not in ("role", "content")
-        }
-        held = [name for name, value in others.items() if value not in EMPTY]
-        if held:
-            raise ValueError(
-                f"has a turn with {held[0]!r}, which a chat template may print; move it into "
-                "content"
-            )
+        return None
     roles = [turn.get("role") for turn in turns]
     texts = [turn.get("content") for turn in turns]
-    all_texts = all(
-        isinstance(text, str) and type(text) is not Number for text in texts
+    has_texts = all(
+        isinstance(text, str) and not isinstance(text, Number) for text in texts
     )
-    all_known = all(role in ROLES for role in roles)
-    if not all_texts or not all_known or roles[-2:] != ["user", "assistant"]:
-        raise ValueError(NO_TEXTS)
-    return [
-        {"role": role, "content": text} for role, text in zip(roles, texts, strict=True)
-    ]
+    is_known = all(role in ROLES for role in roles)
+    ends_well = roles[-2:] == ["user", "assistant"]
+    return turns if has_texts and is_known and ends_well else None
+
+
+def _problem_of(row: object, turns: list[dict] | None, unread: Collection[str]) -> str:
+    """Return why a row with these turns is not understood, the end of a sentence; "" if it is."""
+    if not isinstance(row, dict):
+        return NO_TEXTS
+    held = [name for name in row if name in unread and row[name] not in EMPTY]
+    if held:
+        return f"has {held[0]}, which chat templates print and this command does not pass on"
+    messages = row.get("messages")
+    for turn in messages if isinstance(messages, list) else ():
+        given = turn.items() if isinstance(turn, dict) else ()
+        fields = {name for name, value in given if value not in EMPTY}
+        if others := sorted(fields - {"role", "content"}):
+            return (
+                f"has a turn with {others[0]!r}, which a chat template may print; move it into "
+                "content"
+            )
+    if turns is None:
+        return NO_TEXTS
+    asked, reply = turns[-2]["content"], turns[-1]["content"]
+    if not asked.strip():
+        return "has an empty prompt"
+    for name, text in (("prompt", asked), ("reply", reply)):
+        if row.get(name) not in (None, text):
+            return f"has a {name} beside messages, and it is another one"
+    if SURROGATE.search(json.dumps(row, ensure_ascii=False, default=str)):
+        return "has half of a surrogate pair, which is no character"
+    return ""

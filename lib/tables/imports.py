@@ -45,14 +45,13 @@ def csv_table(text: str) -> pd.DataFrame:
     if len(set(names)) < len(names):
         raise ValueError("two columns have one name")
     for line, cells in rows:
+        problem = ""
         if len(cells) != len(names):
-            raise ValueError(
-                f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas"
-            )
-        if [cell.lstrip("\ufeff") for cell in cells] == names:
-            raise ValueError(
-                f"line {line} repeats the names of the columns; take it out"
-            )
+            problem = f": {len(cells)} fields instead of {len(names)}; quote texts with commas"
+        elif [cell.lstrip("\ufeff") for cell in cells] == names:
+            problem = " repeats the names of the columns; take it out"
+        if problem:
+            raise ValueError(f"line {line}{problem}")
     for (line, cells), (_, trimmed) in zip(rows, parsed(trims=True)[1:], strict=False):
         if [cell.lstrip(" ") for cell in cells] != [
             cell.lstrip(" ") for cell in trimmed
@@ -78,11 +77,11 @@ def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
         raise InputError(
             f"{file} cannot be read ({error}); give a csv in UTF-8 with columns {wanted}"
         ) from error
-    names = [name.strip().lower() for name in table]
+    names, problem = [name.strip().lower() for name in table], ""
     if any(names.count(column) != 1 for column in columns):
-        raise InputError(
-            f"{file} has no columns {wanted}, once each; head it with: {wanted}"
-        )
-    if table.empty:
-        raise InputError(f"{file} has a head and no rows; add some")
+        problem = f"has no columns {wanted}, once each; head it with: {wanted}"
+    elif table.empty:
+        problem = "has a head and no rows; add some"
+    if problem:
+        raise InputError(f"{file} {problem}")
     return table.set_axis(names, axis=1)[list(columns)]

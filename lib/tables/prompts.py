@@ -76,19 +76,20 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 def _prompt_table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
     for line, name, text in read_columns(path, "prompt", "text").itertuples():
+        problem = "" if text.strip() else "a prompt needs a text"
         try:
-            if io.checked(name, "a prompt") in (*COLUMNS, *table):
-                raise InputError(
-                    f"a prompt needs a name of its own, and '{name}' is that of an earlier row or "
-                    "column"
-                )
-            if not text.strip():
-                raise InputError("a prompt needs a text")
+            io.checked(name, "a prompt")
         except InputError as error:
             problem = str(error).partition(";")[0]
+        if name in (*COLUMNS, *table):
+            problem = (
+                f"a prompt needs a name of its own, and '{name}' is that of an earlier row or "
+                "column"
+            )
+        if problem:
             raise InputError(
                 f'{path} line {line}: {problem}; write each row as name,"text"'
-            ) from error
+            )
         table[name] = text
     return table
 

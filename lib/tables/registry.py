@@ -51,15 +51,16 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 
     A hub id or a folder that is not in the registry has group `other` and '' in all other columns.
     """
+    problem = ""
     if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
-        raise InputError(
-            f"{ascii(name)} holds characters that cannot be printed; rename the folder"
+        problem = "holds characters that cannot be printed; rename the folder"
+    elif is_served(name) and kind == "language model":
+        problem = (
+            f"gives rewards only, and this needs the weights of a {kind}; name a "
+            "folder or hub id"
         )
-    if is_served(name) and kind == "language model":
-        raise InputError(
-            f"{name} gives rewards only, and this needs the weights of a {kind}; name a folder or "
-            "hub id"
-        )
+    if problem:
+        raise InputError(f"{name if name.isprintable() else ascii(name)} {problem}")
     if is_served(name):
         name = name.rstrip("/").removesuffix("/v1")  # which clients of OpenAI add
     models = models.reset_index()

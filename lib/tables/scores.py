@@ -66,11 +66,7 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     score table or it cannot be written. The caller holds `lock(path)` where others may write the
     same table.
     """
-    path = Path(path)
-    if problem := _problem(table):
-        raise InputError(
-            f"{path} is not a score table: {problem}; build it with lib.scoring"
-        )
+    path, problem = Path(path), _problem(table)
     fields = COLUMNS | dict.fromkeys(prompt_names(table), pa.float32())
     schema = pa.schema(
         [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
@@ -79,9 +75,11 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
         arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
     # a column that is missing, or holds something else
     except (ValueError, TypeError, KeyError) as error:
+        problem = problem or str(error)
+    if problem:
         raise InputError(
-            f"{path} is not a score table: {error}; build it with lib.scoring"
-        ) from error
+            f"{path} is not a score table: {problem}; build it with lib.scoring"
+        )
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas
     # wrote it.
     described = json.dumps(metadata, sort_keys=True).encode()
@@ -133,23 +131,24 @@ def read(path: Path) -> pd.DataFrame:
         raise InputError(
             f"no scores for '{path.stem}' in {path.parent}; run: {scoring}"
         )
-    again = f"delete it and score again: {scoring}"
+    problem = ""
     try:
         arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
         described = (arrow.schema.metadata or {}).get(METADATA_KEY)
         metadata = None if described is None else json.loads(described)
         table = arrow.replace_schema_metadata(None).to_pandas()
     except PermissionError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}); make it readable"
-        ) from error
-    except Exception as error:
+        problem = f"cannot be read ({error.strerror}); make it readable"
+    except Exception:
         # damaged bytes fail in many ways, and each of them means the same
-        raise InputError(f"{path} is not a whole parquet file; {again}") from error
-    if metadata is None:
-        raise InputError(
-            f"{path} is not a score table of this project (it has no metadata); {again}"
+        problem = f"is not a whole parquet file; delete it and score again: {scoring}"
+    if not problem and metadata is None:
+        problem = (
+            "is not a score table of this project (it has no metadata); delete it and score again: "
+            f"{scoring}"
         )
+    if problem:
+        raise InputError(f"{path} {problem}")
     table.attrs["metadata"] = metadata
     return table
 
@@ -196,26 +195,29 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
 
 def _refuse_copies(settings: dict[str, dict], folder: Path) -> None:
     """Raise InputError if two tables of a folder hold one model, or a table has another's name."""
-    for one, other in itertools.combinations(settings, 2):
-        if "model" in settings[one] and settings[one] == settings[other]:
-            raise InputError(
-                f"{one} and {other} in {folder} are one table, counted twice; delete a copy"
+    problem = ""
+    for name, metadata in settings.items():
+        model = metadata.get("model", name)
+        if "/" not in model and model != name:  # a hub id has a nickname of its own
+            problem = (
+                f"{folder / name}.parquet holds the rewards of {model}; call it "
+                f"{model}.parquet"
             )
+    for one, other in itertools.combinations(settings, 2):
         weights = [
             tuple(settings[name].get(key) for key in OF_WEIGHTS)
             for name in (one, other)
         ]
-        if weights[0] == weights[1] and weights[0][0]:
-            raise InputError(
-                f"{one} and {other} in {folder} are the same model ({weights[0][0]}), counted "
-                "twice; delete one of the tables"
+        both = f"{one} and {other} in {folder} are"
+        if "model" in settings[one] and settings[one] == settings[other]:
+            problem = f"{both} one table, counted twice; delete a copy"
+        elif weights[0] == weights[1] and weights[0][0]:
+            problem = (
+                f"{both} the same model ({weights[0][0]}), counted twice; delete one "
+                "of the tables"
             )
-    for name, metadata in settings.items():
-        model = metadata.get("model", name)
-        if "/" not in model and model != name:  # a hub id has a nickname of its own
-            raise InputError(
-                f"{folder / name}.parquet holds the rewards of {model}; call it {model}.parquet"
-            )
+    if problem:
+        raise InputError(problem)
 
 
 def _without_scores(collection: Collection) -> str:

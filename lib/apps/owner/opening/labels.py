@@ -21,23 +21,22 @@ def row_of(
     """
     architecture = architecture_of(config)
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
+    given, problem = f"{outputs} outputs ({what})", ""
     if outputs != 1 and not is_classifier:
-        raise InputError(
-            f"the head has {outputs} outputs ({what}), and a {architecture} is no classifier with "
-            "a label that is the reward; score its texts elsewhere (python -m lib.run export)"
+        problem = (
+            f"the head has {given}, and a {architecture} is no classifier with a label that is the "
+            "reward; score its texts elsewhere (python -m lib.run export)"
         )
-    if outputs != 1 and label is None:
-        raise InputError(
-            f"the head has {outputs} outputs ({what}), and a reward model has one; say which one "
-            f"is the reward: --label 0 to --label {outputs - 1}"
+    elif outputs != 1 and label is None:
+        problem = (
+            f"the head has {given}, and a reward model has one; say which one is the reward: "
+            f"--label 0 to --label {outputs - 1}"
         )
-    if label is None:
-        return slice(None)
-    if not 0 <= label < outputs:
-        raise InputError(
-            f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0"
-        )
-    return slice(label, label + 1)
+    elif label is not None and not 0 <= label < outputs:
+        problem = f"label {label} is none of the head's {given}, which count from 0"
+    if problem:
+        raise InputError(problem)
+    return slice(None) if label is None else slice(label, label + 1)
 
 
 def load_head(
