@@ -11,7 +11,7 @@ import json
 import platform
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -171,34 +171,54 @@ def _with_rewards(
     """Return the table with what is fed for each token, and rewards for each prompt; finished
     shards are only read.
     """
-    rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
+    progress = _Progress(folder, bar)
 
     def unscored() -> Iterator[Block]:
         nonlocal table
-        prepared = _prepared_blocks(model, prompts.values(), table, how)
-        for prompt, (inputs, blocks) in zip(prompts.values(), prepared, strict=True):
+        for inputs, blocks in _prepared_blocks(model, prompts.values(), table, how):
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
-            rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
-            for number, block in enumerate(blocks):
-                file = shards.path_of(folder, prompt, number)
-                finished = shards.read(file, len(block.shard))
-                if finished is None:
-                    yield replace(block, inputs=inputs, file=file)
-                else:
-                    rewards[prompt][block.shard] = finished
-                    bar.update(len(finished))
+            yield from progress.unfinished(inputs, blocks)
 
-    for block, of_block in stages.score(
-        model, stages.made_ahead(model, unscored()), bar=bar
-    ):
-        assert block.file is not None
-        shards.write(block.file, of_block)
-        rewards[block.inputs.conversation.prompt][block.shard] = of_block
+    ahead = stages.made_ahead(model, unscored())
+    for block, rewards in stages.score(model, ahead, bar=bar):
+        progress.keep(block, rewards)
     columns = {
-        name: rewards[prompt][table["input_group"]] for name, prompt in prompts.items()
+        name: progress.rewards[prompt][table["input_group"]]
+        for name, prompt in prompts.items()
     }
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+
+
+@dataclass
+class _Progress:
+    """The rewards of a table so far: finished shards are read, and new ones are written.
+
+    rewards: of each prompt, (inputs,) float32
+    """
+
+    folder: Path
+    bar: tqdm
+    rewards: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def unfinished(self, inputs: Inputs, blocks: list[Block]) -> Iterator[Block]:
+        """Yield the blocks that have no finished shard, and take the rewards of the others."""
+        prompt, count = inputs.conversation.prompt, len(inputs.suffixes)
+        rewards = self.rewards[prompt] = np.empty(count, dtype=np.float32)
+        for number, block in enumerate(blocks):
+            file = shards.path_of(self.folder, prompt, number)
+            finished = shards.read(file, len(block.shard))
+            if finished is None:
+                yield replace(block, inputs=inputs, file=file)
+            else:
+                rewards[block.shard] = finished
+                self.bar.update(len(finished))
+
+    def keep(self, block: Block, rewards: np.ndarray) -> None:
+        """Write the rewards of a block as its shard."""
+        assert block.file is not None
+        shards.write(block.file, rewards)
+        self.rewards[block.inputs.conversation.prompt][block.shard] = rewards
 
 
 def _prepared_blocks(

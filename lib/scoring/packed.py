@@ -162,17 +162,8 @@ def _attention(
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
     is_grouped = query.shape[1] > key.shape[1]
     if softcap is not None and blocks is None:  # SDPA cannot cap scores
-        unseen = ~seen[:, 0, :, prefix_key.shape[1] :]
-        return attend(
-            module,
-            query,
-            key.transpose(0, 1),
-            value.transpose(0, 1),
-            unseen.repeat(1, query.shape[1] // key.shape[1], 1),
-            scaling=scaling,
-            shared=shared,
-            softcap=softcap,
-        )
+        how = {"scaling": scaling, "shared": shared, "softcap": softcap}
+        return _attend_capped(module, query, key, value, seen, **how)
     # (rows, kv_heads, prefix and width, d)
     keys = torch.cat([prefix_key.expand(len(key), -1, -1, -1), key], dim=2)
     values = torch.cat([prefix_value.expand(len(value), -1, -1, -1), value], dim=2)
@@ -185,6 +176,24 @@ def _attention(
             query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=is_grouped
         )
     return out.transpose(1, 2).contiguous(), None
+
+
+def _attend_capped(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seen: Tensor,
+    **how: Any,
+) -> tuple[Tensor, None]:
+    """Return the attention of rows whose scores are capped, without FlexAttention. For the
+    arguments see _attention.
+    """
+    prefix_key, _ = how["shared"][module.layer_idx]
+    unseen = ~seen[:, 0, :, prefix_key.shape[1] :]
+    group = query.shape[1] // key.shape[1]
+    keys, values = key.transpose(0, 1), value.transpose(0, 1)
+    return attend(module, query, keys, values, unseen.repeat(1, group, 1), **how)
 
 
 AttentionInterface.register("packed_rows", _attention)
