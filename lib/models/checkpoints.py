@@ -277,6 +277,11 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
     return attention or usual_attention(config)
 
 
+def without_cap(attention: str | None) -> str | None:
+    """Return the name by which transformers knows a way of attention of set_attention."""
+    return "eager" if attention == "uncapped" else attention
+
+
 def usual_attention(config: PreTrainedConfig) -> str:
     """Return the way of attention that is taken if nobody names one: "eager" where "sdpa" would
     drop something.
@@ -304,7 +309,7 @@ def from_safetensors(
     """
     how = {
         "dtype": getattr(torch, dtype),
-        "attn_implementation": "eager" if attention == "uncapped" else attention,
+        "attn_implementation": without_cap(attention),
     }
     with quiet_transformers(), built_from(files.folder):
         with torch.device("meta"):  # only to learn which class it is

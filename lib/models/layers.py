@@ -21,6 +21,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initializ
 
 from .. import InputError
 from . import checkpoints, hardware
+from .checkpoints import Source, without_cap
 from .files import Files, open_tensors, refusing
 
 # Model types whose layers all do the same on the states of the one before, so that they can be run
@@ -177,44 +178,45 @@ class Layers:
 # --- which way ------------------------------------------------------------------------------------
 
 
-def skeleton_of(
-    folder: Path, config: PreTrainedConfig, dtype: str, attention: str = "eager"
-) -> PreTrainedModel:
+def skeleton_of(source: Source) -> PreTrainedModel:
     """Return the backbone without weights: its configuration, and its tensors' names and shapes."""
     # A copy, because what it computes in is written into it
-    config, kind = copy.deepcopy(config), getattr(torch, dtype)
+    config = copy.deepcopy(source.config)
+    how = {
+        "dtype": getattr(torch, source.dtype),
+        "attn_implementation": without_cap(source.attention),
+    }
     with (
         checkpoints.quiet_transformers(),
-        checkpoints.built_from(folder),
+        checkpoints.built_from(source.folder),
         torch.device("meta"),
     ):
-        return AutoModel.from_config(
-            config, dtype=kind, attn_implementation=attention
-        ).eval()
+        return AutoModel.from_config(config, **how).eval()
 
 
-def are_wanted(
-    stream: bool | None, folder: Path, config: PreTrainedConfig, dtype: str, device: str
-) -> bool:
+def bytes_needed(skeleton: PreTrainedModel) -> int:
+    """Return the bytes of a backbone's weights in its dtype."""
+    return skeleton.num_parameters() * skeleton.dtype.itemsize
+
+
+def are_wanted(stream: bool | None, source: Source) -> bool:
     """Return whether to read layers one by one; for `stream` None, whether the weights do not fit
     into memory.
 
     InputError if `stream` is True for a model whose layers cannot be read so.
     """
-    can = config.model_type in ARCHITECTURES
+    folder, kind = source.folder, source.config.model_type
+    can = kind in ARCHITECTURES
     if stream and not can:
         raise InputError(
-            f"{folder}: the layers of {config.model_type} models are not read one by one here "
+            f"{folder}: the layers of {kind} models are not read one by one here "
             f"(those of {', '.join(ARCHITECTURES)} are); leave stream out"
         )
     if stream is not None or not can:
         return bool(stream)
-    needed = (
-        skeleton_of(folder, config, dtype).num_parameters()
-        * getattr(torch, dtype).itemsize
-    )
+    needed = bytes_needed(skeleton_of(source))
     # weights come to a device by way of the host
-    for place in dict.fromkeys((device, "cpu")):
+    for place in dict.fromkeys((source.device, "cpu")):
         left = hardware.free(place) - WORKING_MEMORY
         if needed > max(left, WORKING_MEMORY):  # below that, little is saved
             tqdm.write(
@@ -226,76 +228,73 @@ def are_wanted(
     return False
 
 
-def open_layers(
-    files: Files,
-    config: PreTrainedConfig,
-    dtype: str,
-    attention: str,
-    device: str,
-) -> tuple[PreTrainedModel, Layers]:
+def open_layers(source: Source) -> tuple[PreTrainedModel, Layers]:
     """Return the backbone without weights, and its layers in their files. InputError if a tensor
     is missing, misshapen or left over.
     """
-    usual = "eager" if attention == "uncapped" else attention
-    skeleton = skeleton_of(files.folder, config, dtype, usual)
+    skeleton = skeleton_of(source)
     prefix = f"{skeleton.base_model_prefix}."
     expected = {
         name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()
     }
     stored = {
         key.removeprefix(prefix): (key, tensor)
-        for key, tensor in files.tensors.items()
+        for key, tensor in source.tensors.items()
         if key.startswith(prefix)
     }
-    misshapen = [
-        name
-        for name in expected.keys() & stored.keys()
-        if tuple(stored[name][1].shape) != expected[name]
-    ]
+    both = expected.keys() & stored.keys()
+    shapes = {name: tuple(stored[name][1].shape) for name in both}
     report = {
         "missing_keys": expected.keys() - stored.keys(),
-        "mismatched_keys": misshapen,
+        "mismatched_keys": [name for name in both if shapes[name] != expected[name]],
         "unexpected_keys": stored.keys() - expected.keys(),
     }
-    checkpoints.refuse_unloaded(files.folder, report)
-    places = {name: (tensor.path, key) for name, (key, tensor) in stored.items()}
-    kind = getattr(torch, dtype)
-    sizes = {name: math.prod(shape) * kind.itemsize for name, shape in expected.items()}
-    return skeleton, Layers(files, config, places, sizes, kind, usual, device)
+    checkpoints.refuse_unloaded(source.folder, report)
+    kind = skeleton.dtype
+    layers = Layers(
+        files=source.files,
+        config=source.config,
+        places={name: (tensor.path, key) for name, (key, tensor) in stored.items()},
+        sizes={
+            name: math.prod(shape) * kind.itemsize for name, shape in expected.items()
+        },
+        dtype=kind,
+        attention=without_cap(source.attention),
+        device=source.device,
+    )
+    return skeleton, layers
 
 
 # --- several cards --------------------------------------------------------------------------------
 
 
-def layout(
-    folder: Path, config: PreTrainedConfig, dtype: str, free: Mapping[int, int]
-) -> Layout | None:
+def layout(source: Source, free: Mapping[int, int]) -> Layout | None:
     """Return which card holds which part if the first card is too small and all cards together
     suffice; else None.
 
     `free` holds the bytes that each card has for weights. accelerate assigns the parts, if it is
     installed.
     """
-    if len(free) < 2 or config.model_type not in ARCHITECTURES:
+    if len(free) < 2 or source.config.model_type not in ARCHITECTURES:
         return None
-    skeleton = skeleton_of(folder, config, dtype)
-    needed = skeleton.num_parameters() * getattr(torch, dtype).itemsize
+    skeleton = skeleton_of(source)
+    needed = bytes_needed(skeleton)
     if needed <= free[0] or needed > sum(free.values()):
         return None
     try:
         from accelerate import infer_auto_device_map
     except ImportError:
         tqdm.write(
-            f"{folder}: the weights take {needed / 1e9:.1f} GB, which {len(free)} cards hold "
-            "together; to use them all install accelerate (.venv/bin/python -m pip install -c "
-            "requirements.lock -e '.[cards]')"
+            f"{source.folder}: the weights take {needed / 1e9:.1f} GB, which {len(free)} cards "
+            "hold together; to use them all install accelerate (.venv/bin/python -m pip install "
+            "-c requirements.lock -e '.[cards]')"
         )
         return None
     placed = infer_auto_device_map(
         skeleton,
         dict(free),
         no_split_module_classes=skeleton._no_split_modules,
-        dtype=getattr(torch, dtype),
+        dtype=skeleton.dtype,
     )
     # A part that found no room is left to the host or the disk, from where it would be copied for
     # every batch.

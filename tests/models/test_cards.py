@@ -23,6 +23,10 @@ accelerate = pytest.importorskip("accelerate")
 PROMPT = "What, in one word, is the greatest thing ever?"
 
 
+def opened(folder):
+    return checkpoints.open_source(files_of(folder), "cpu", "float32", None)
+
+
 def bytes_of(folder):
     return sum(
         tensor.nbytes
@@ -31,9 +35,9 @@ def bytes_of(folder):
 
 
 def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
-    config, needed = checkpoints.config_of(files_of(folder)), bytes_of(folder)
+    source, needed = opened(folder), bytes_of(folder)
     free = {0: needed * 2 // 3, 1: needed * 2 // 3}
-    placed = layers.layout(folder, config, "float32", free)
+    placed = layers.layout(source, free)
     assert set(placed.values()) == {0, 1}
     names = [
         name for name, _ in open_model(folder, device="cpu").backbone.named_parameters()
@@ -67,12 +71,9 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
 def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(
     folder,
 ):
-    config, needed = checkpoints.config_of(files_of(folder)), bytes_of(folder)
-    assert layers.layout(folder, config, "float32", {0: needed, 1: needed}) is None
-    assert (
-        layers.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3})
-        is None
-    )
+    source, needed = opened(folder), bytes_of(folder)
+    assert layers.layout(source, {0: needed, 1: needed}) is None
+    assert layers.layout(source, {0: needed // 3, 1: needed // 3}) is None
     assert layers.free_on_cards("cpu") == {}
 
 

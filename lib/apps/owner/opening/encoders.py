@@ -13,11 +13,8 @@ def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
     """Return the reward model of an encoder's checkpoint, with one output. InputError as for
     open_model.
     """
-    folder, config = checkpoint.folder, checkpoint.config
-    # refuses to stream an encoder
-    layers.are_wanted(
-        options.stream, folder, config, checkpoint.dtype, checkpoint.device
-    )
+    config = checkpoint.config
+    layers.are_wanted(options.stream, checkpoint)  # refuses to stream an encoder
     row = row_of(config.num_labels, options.label, "its classifier", config)
     model, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification,
@@ -26,7 +23,7 @@ def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
         checkpoint.dtype,
         None,
     )
-    checkpoints.refuse_unloaded(folder, report)
+    checkpoints.refuse_unloaded(checkpoint.folder, report)
     checkpoint.files.refuse_changed()
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     last = [part for part in linear if part.out_features == config.num_labels][-1]

@@ -16,18 +16,10 @@ from ....scoring.by_layer import LayerByLayer
 
 def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
     """Return the reward model of a decoder's checkpoint. InputError as for open_model."""
-    folder, config = checkpoint.folder, checkpoint.config
-    dtype, device = checkpoint.dtype, checkpoint.device
-    free = {} if options.stream else layers.free_on_cards(device)
-    layout = layers.layout(folder, config, dtype, free)
-    if not layout and layers.are_wanted(options.stream, folder, config, dtype, device):
-        skeleton, in_files = layers.open_layers(
-            checkpoint.files,
-            config,
-            dtype,
-            checkpoint.attention,
-            device,
-        )
+    free = {} if options.stream else layers.free_on_cards(checkpoint.device)
+    layout = layers.layout(checkpoint, free)
+    if not layout and layers.are_wanted(options.stream, checkpoint):
+        skeleton, in_files = layers.open_layers(checkpoint)
         return complete(
             checkpoint, skeleton, head, layers=in_files, reader=LayerByLayer
         )
