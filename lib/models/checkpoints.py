@@ -277,7 +277,7 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
     return attention or usual_attention(config)
 
 
-def without_cap(attention: str | None) -> str | None:
+def without_cap(attention: str) -> str:
     """Return the name by which transformers knows a way of attention of set_attention."""
     return "eager" if attention == "uncapped" else attention
 
@@ -309,7 +309,7 @@ def from_safetensors(
     """
     how = {
         "dtype": getattr(torch, dtype),
-        "attn_implementation": without_cap(attention),
+        "attn_implementation": attention and without_cap(attention),
     }
     with quiet_transformers(), built_from(files.folder):
         with torch.device("meta"):  # only to learn which class it is
