@@ -63,11 +63,12 @@ class Reading(NamedTuple):
         """Return the difference of states relative to the other's, and of rewards in units of
         their spread.
         """
-        states = (self.states - other.states).norm() / other.states.norm()
-        rewards = (
-            self.rewards - other.rewards
-        ).square().mean().sqrt() / other.rewards.std(correction=0)
-        return Difference(float(states), float(rewards))
+        states = (self.states - other.states).norm()
+        rewards = (self.rewards - other.rewards).square().mean().sqrt()
+        return Difference(
+            float(states / other.states.norm()),
+            float(rewards / other.rewards.std(correction=0)),
+        )
 
 
 class Difference(NamedTuple):
@@ -91,25 +92,31 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
     does not show the noise. Another order of sums changes a number by up to one unit of rounding,
     and so does this.
     """
-    unit, drawn = torch.finfo(backbone.dtype).eps / 2, torch.Generator().manual_seed(0)
+    unit = torch.finfo(backbone.dtype).eps / 2
+    drawn = torch.Generator().manual_seed(0)
 
     def rounded(exact: Tensor) -> Tensor:
-        factor = 1 + unit * (2 * torch.rand(exact.shape, generator=drawn) - 1)
-        return (exact.float() * factor.to(exact.device)).to(exact.dtype)
+        share = 2 * torch.rand(exact.shape, generator=drawn) - 1  # from -1 to 1
+        factor = (1 + unit * share).to(exact.device)
+        return (exact.float() * factor).to(exact.dtype)
 
-    def round_input(_: nn.Module, given: tuple, named: dict) -> tuple[tuple, dict]:
+    def round_input(
+        _: nn.Module,
+        given: tuple,
+        named: dict,
+    ) -> tuple[tuple, dict]:
         if "hidden_states" in named:
             return given, named | {"hidden_states": rounded(named["hidden_states"])}
         return (rounded(given[0]), *given[1:]), named
 
     def round_output(
-        _: nn.Module, given: tuple, output: Tensor | tuple
+        _: nn.Module,
+        given: tuple,
+        output: Tensor | tuple,
     ) -> Tensor | tuple:
-        return (
-            rounded(output)
-            if isinstance(output, Tensor)
-            else (rounded(output[0]), *output[1:])
-        )
+        if isinstance(output, Tensor):
+            return rounded(output)
+        return (rounded(output[0]), *output[1:])
 
     hooks = []
     for module in _attentions(backbone):
@@ -153,7 +160,8 @@ def reason_to_read_whole(scorer: "Scorer") -> str:
     fitting = [length for length in lengths if can_share_prefix(model, prefix + length)]
     if not fitting:
         return why_too_long(model, prefix + lengths[0])
-    if prefix + fitting[-1] <= scorer.agreed.get(model.backbone, 0):
+    longest = prefix + fitting[-1]
+    if longest <= scorer.agreed.get(model.backbone, 0):
         return ""
     half = model.dtype != "float32"
     if half and not getattr(model.backbone, "_supports_attention_backend", False):
@@ -171,7 +179,7 @@ def reason_to_read_whole(scorer: "Scorer") -> str:
             raise
         return of_architecture(model, error)
     if not reason:
-        scorer.agreed[model.backbone] = prefix + fitting[-1]
+        scorer.agreed[model.backbone] = longest
     return reason
 
 
@@ -187,19 +195,20 @@ def can_share_prefix(model: RewardModel, length: int) -> bool:
     """Return whether the states at the beginning of an input of this length do not depend on its
     length.
     """
-    limit = checkpoints.length_limit(model.backbone.config)
-    return fits_window(model, length) and (limit is None or length <= limit)
+    return not why_too_long(model, length)
 
 
 def why_too_long(model: RewardModel, length: int) -> str:
-    """Return why inputs of this length cannot share a prefix. See can_share_prefix."""
+    """Return why inputs of this length cannot share a prefix; "" if they can."""
+    config = model.backbone.config
     if not fits_window(model, length):
-        window = model.backbone.config.sliding_window
         return (
-            f"its sliding window of {window:,} tokens is shorter than a conversation of "
-            f"{length:,}"
+            f"its sliding window of {config.sliding_window:,} tokens is shorter than a "
+            f"conversation of {length:,}"
         )
-    limit = checkpoints.length_limit(model.backbone.config)
+    limit = checkpoints.length_limit(config)
+    if limit is None or length <= limit:
+        return ""
     return (
         f"beyond {limit:,} tokens its positions depend on the length, and a conversation has "
         f"{length:,}"
@@ -216,7 +225,11 @@ def of_architecture(model: RewardModel, error: BaseException) -> str:
     )
 
 
-def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Ids]:
+def replies_to_compare(
+    scorer: "Scorer",
+    longest: int,
+    several: bool,
+) -> list[Ids]:
     """Return replies of this length, at most LONGEST, and with `several` 15 or more of other
     lengths as well.
 
@@ -232,7 +245,8 @@ def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Id
     replies = [suffix for suffix in known if len(suffix) == longest][:LONGEST]
     if not several:
         return replies
-    replies += known[:: max(1, len(known) // SPACED)][1 : SPACED + 1]
+    step = max(1, len(known) // SPACED)
+    replies += known[::step][1 : SPACED + 1]
     pool = np.concatenate([inputs.prefix_ids, *replies]).astype(int)
     sequences = np.random.default_rng(0).choice(pool, (SEQUENCES, max(DRAWN)))
     closing = inputs.conversation.closing_ids
@@ -256,11 +270,10 @@ def disagreement(differs: Difference, noise: Difference | None) -> str:
     """
     states, rewards = differs
     if noise is None:
-        agrees = states <= STRICT
+        if states <= STRICT:
+            return ""
         return (
-            ""
-            if agrees
-            else f"with a shared beginning its states differ by {states:.2g} of their size"
+            f"with a shared beginning its states differ by {states:.2g} of their size"
         )
     if states <= FACTOR * noise.states and rewards <= FACTOR * noise.rewards:
         return ""
@@ -277,18 +290,14 @@ def difference(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
     """
     pieces = pieces_of(replies)
     whole = _each(scorer.read_whole, pieces)
-    pairs = [(_each(scorer.read_after_prefix, pieces), whole)]
+    differences = [_each(scorer.read_after_prefix, pieces).differs(whole)]
     # the first ones, as they are in order of length
     short = [piece for piece in pieces if piece.shape[1] <= DEEPEST]
     if scorer.length and short:
         count = sum(map(len, short))
-        pairs.append(
-            (
-                _by_tree(scorer, short),
-                Reading(whole.states[:count], whole.rewards[:count]),
-            )
-        )
-    return _largest(ours.differs(whole) for ours, whole in pairs)
+        first = Reading(whole.states[:count], whole.rewards[:count])
+        differences.append(_by_tree(scorer, short).differs(first))
+    return _largest(differences)
 
 
 def noise(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
@@ -297,15 +306,16 @@ def noise(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
     """
     pieces = pieces_of(replies)
     whole = _each(scorer.read_whole, pieces)
-    alone = _each(scorer.read_whole, [row[None] for piece in pieces for row in piece])
+    single = [row[None] for piece in pieces for row in piece]
+    alone = _each(scorer.read_whole, single)
     with rounded_once_more(scorer.model.backbone):
         again = _each(scorer.read_whole, pieces)
     return _largest(way.differs(whole) for way in (alone, again))
 
 
 def _largest(differences: Iterable[Difference]) -> Difference:
-    # NaN if one is
-    return Difference(*(float(np.max(each)) for each in zip(*differences, strict=True)))
+    states, rewards = np.max(list(differences), axis=0)  # NaN if one is
+    return Difference(float(states), float(rewards))
 
 
 def pieces_of(replies: Sequence[Ids]) -> list[Tensor]:
@@ -316,7 +326,10 @@ def pieces_of(replies: Sequence[Ids]) -> list[Tensor]:
     return [torch.tensor(by_length[length]) for length in sorted(by_length)]
 
 
-def _each(read: Callable[[Tensor], Reading], pieces: Sequence[Tensor]) -> Reading:
+def _each(
+    read: Callable[[Tensor], Reading],
+    pieces: Sequence[Tensor],
+) -> Reading:
     """Return what `read` returns for all pieces, joined."""
     states, rewards = zip(*(read(piece) for piece in pieces), strict=True)
     return Reading(torch.cat(states), torch.cat(rewards))
@@ -325,11 +338,11 @@ def _each(read: Callable[[Tensor], Reading], pieces: Sequence[Tensor]) -> Readin
 def _by_tree(scorer: "Scorer", pieces: list[Tensor]) -> Reading:
     """Return how the replies are read as trees, in the order of the pieces."""
     readings, order = [], []
-    for rows, numbers in trees.rows_by_depth(pieces):
+    for rows, of_rows in trees.rows_by_depth(pieces):
         readings.append(scorer.read_shared(rows))
-        order.append(numbers)
-    back = torch.from_numpy(np.argsort(np.concatenate(order))).to(
-        readings[0].states.device
-    )
-    states, rewards = (torch.cat(parts)[back] for parts in zip(*readings, strict=True))
-    return Reading(states, rewards)
+        order.append(of_rows)
+    states = torch.cat([reading.states for reading in readings])
+    rewards = torch.cat([reading.rewards for reading in readings])
+    numbers = np.concatenate(order)
+    back = torch.from_numpy(np.argsort(numbers)).to(states.device)
+    return Reading(states[back], rewards[back])

@@ -51,7 +51,11 @@ class LayerByLayer(Scorer):
             return self.hidden[None]
         return layers_of(self.model).embed(super()._states_to_enter())
 
-    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
+    def _rewards(
+        self,
+        suffixes: Tensor,
+        ids: Tensor | None = None,
+    ) -> Tensor:
         raise InputError(
             f"{self.model.nickname} is read layer by layer, once for all replies; load with "
             "--stream 0"
@@ -66,9 +70,8 @@ class LayerByLayer(Scorer):
         """
 
         def through(part: slice) -> None:
-            states[part] = self._after_prefix(states[part].to(self.model.device)).to(
-                states.device
-            )
+            before = states[part].to(self.model.device)
+            states[part] = self._after_prefix(before).to(states.device)
 
         self._in_batches(states, through)
 
@@ -80,14 +83,15 @@ class LayerByLayer(Scorer):
         for ids, states in zip(block.ids(), block.states, strict=True):
 
             def of_part(
-                part: slice, ids: Tensor = ids, states: Tensor = states
+                part: slice,
+                ids: Tensor = ids,
+                states: Tensor = states,
             ) -> Tensor:
                 after = states[part].to(device)  # (n, length, d)
                 # of a whole conversation, all states are in `after`
                 hidden = self.hidden if self.length else after[0]
-                return self._read(
-                    after, self._read_at(ids[part].to(device)), hidden
-                ).float()
+                where = self._read_at(ids[part].to(device))
+                return self._read(after, where, hidden).float()
 
             rewards += self._in_batches(ids, of_part)
         return torch.cat(rewards).cpu().numpy()
@@ -102,13 +106,17 @@ class LayerByLayer(Scorer):
     ) -> Iterator[tuple[Block, np.ndarray]]:
         """Yield the blocks with their rewards; weights are read once for TOKENS_PER_PASS tokens."""
         last = layers_of(model).count - 1
-        most = TOKENS_PER_PASS.get(torch.device(model.device).type, 2**15)
+        kind = torch.device(model.device).type
+        most = TOKENS_PER_PASS.get(kind, 2**15)
         for number_of_pass, together in enumerate(_passes(blocks, most)):
             if number_of_pass == 0 and not bar.disable:
                 _report_passes(model, together[0], most)
                 report_readings(model, together[0].inputs, bar)
             for number, block, scorer in after_layers(
-                model, together, tokens_per_batch, bar
+                model,
+                together,
+                tokens_per_batch,
+                bar,
             ):
                 if number == last:
                     yield block, scorer.read_off(block)
@@ -131,22 +139,23 @@ def _report_passes(model: RewardModel, block: Block, most: int) -> None:
         f"{most:,} tokens of replies; two layers take {2 * layers.largest / 1e9:.2g} GB of "
         "memory"
     )
-    if not can_share_prefix(model, block.longest):
-        reason = agreement.why_too_long(model, block.longest)
+    if reason := agreement.why_too_long(model, block.longest):
         tqdm.write(
             f"{model.nickname}: every conversation is read whole, which is exact but slower: "
             f"{reason}"
         )
 
 
-def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
+def _passes(
+    blocks: Iterable[Block],
+    most: int,
+) -> Iterator[list[Block]]:
     """Yield the blocks in lists of at most that many tokens, and at least one block."""
     together: list[Block] = []
     tokens = 0
     for block in blocks:
-        size = sum(
-            len(piece) * len(block.inputs.suffixes[piece[0]]) for piece in block.pieces
-        )
+        suffixes = block.inputs.suffixes
+        size = sum(len(piece) * len(suffixes[piece[0]]) for piece in block.pieces)
         if together and tokens + size > most:
             yield together
             together, tokens = [], 0
@@ -168,7 +177,8 @@ def after_layers(
     All weights are read once. InputError if the model has a sliding window shorter than a
     conversation.
     """
-    layers, bar = layers_of(model), bar if bar is not None else tqdm(disable=True)
+    layers = layers_of(model)
+    bar = bar if bar is not None else tqdm(disable=True)
     blocks = [_for_layers(model, block) for block in blocks]
     readers = {
         _prompt_of(each): LayerByLayer(model, each.inputs, tokens_per_batch)
@@ -186,7 +196,8 @@ def after_layers(
             yield number, block, reader
             # In shares of replies, whose sum may come out a little too large
             share = len(block.shard) * layers.bytes_of(number) / layers.bytes
-            bar.update(min(share, max(0, (bar.total or 0) - bar.n)))
+            left = max(0, (bar.total or 0) - bar.n)
+            bar.update(min(share, left))
         for reader in readers.values():
             reader.stage = model.backbone
         del layer  # before the layer after the next is read
@@ -228,14 +239,18 @@ def _for_layers(model: RewardModel, block: Block) -> Block:
     if can_share_prefix(model, block.longest):
         return replace(block)
     suffixes = [inputs.prefix_ids + suffix for suffix in inputs.suffixes]
-    return replace(block, inputs=replace(inputs, prefix_ids=(), suffixes=suffixes))
+    whole = replace(inputs, prefix_ids=(), suffixes=suffixes)
+    return replace(block, inputs=whole)
 
 
 # --- rewards by layer -----------------------------------------------------------------------------
 
 
 def rewards_by_layer(
-    model: RewardModel, prompt: str, replies: Sequence[str], bos: str = "single"
+    model: RewardModel,
+    prompt: str,
+    replies: Sequence[str],
+    bos: str = "single",
 ) -> np.ndarray:
     """Return the rewards of these replies after each layer, (layers, replies) float32. The last row
     is final.
@@ -243,8 +258,10 @@ def rewards_by_layer(
     InputError unless the model was loaded with stream=True.
     """
     layers = layers_of(model)
-    inputs, norm = model.inputs_for(prompt, replies, bos=bos), layers.final_norm()
-    rewards = np.empty((layers.count, len(inputs.suffixes)), dtype=np.float32)
+    inputs = model.inputs_for(prompt, replies, bos=bos)
+    norm = layers.final_norm()
+    shape = (layers.count, len(inputs.suffixes))
+    rewards = np.empty(shape, dtype=np.float32)
     for number, block, reader in after_layers(model, engine.blocks_of(inputs)):
         is_last = number == layers.count - 1
         reader.norm = torch.nn.Identity() if is_last else norm
@@ -260,10 +277,14 @@ def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
     """
     ranks = _ranks(rewards)
     rho = [np.corrcoef(of_layer, ranks[-1])[0, 1] for of_layer in ranks]
-    return pd.DataFrame({"layer": np.arange(1, len(rewards) + 1), "rho": rho})
+    layers = np.arange(1, len(rewards) + 1)
+    return pd.DataFrame({"layer": layers, "rho": rho})
 
 
-def settled_layers(rewards: np.ndarray, near: float = NEAR) -> np.ndarray:
+def settled_layers(
+    rewards: np.ndarray,
+    near: float = NEAR,
+) -> np.ndarray:
     """Return for each reply the layer (from 1) from which its rank stays near its final rank,
     (replies,) int.
 
@@ -271,7 +292,8 @@ def settled_layers(rewards: np.ndarray, near: float = NEAR) -> np.ndarray:
     replies).
     """
     ranks = _ranks(rewards) / rewards.shape[1]
-    stays = np.logical_and.accumulate((np.abs(ranks - ranks[-1]) <= near)[::-1])
+    is_near = np.abs(ranks - ranks[-1]) <= near  # (layers, replies)
+    stays = np.logical_and.accumulate(is_near[::-1])
     return len(rewards) - stays.sum(0) + 1
 
 

@@ -19,13 +19,18 @@ class WholeConversations(Scorer):
         if self.computes_here:
             self._report_whole_reading()
 
-    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
+    def _rewards(
+        self,
+        suffixes: Tensor,
+        ids: Tensor | None = None,
+    ) -> Tensor:
         """Return rewards, (n,), of suffixes that are ids, (n, length), or embeddings, (n, length,
         d).
         """
         whole = self._with_prefix(suffixes)
         [given] = whole.values()
-        mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
+        shape = given.shape[:2]
+        mask = torch.ones(shape, dtype=torch.long, device=given.device)
         starts = [len(self.inputs.conversation.prefix_ids)] * len(suffixes)
         return _rewards_of(self.model, whole, mask, starts)
 
@@ -35,22 +40,30 @@ class WholeConversations(Scorer):
 
 
 def rewards_of_padded(
-    model: RewardModel, ids: Tensor, mask: Tensor, conversations: list[Ids]
+    model: RewardModel,
+    ids: Tensor,
+    mask: Tensor,
+    conversations: list[Ids],
 ) -> Tensor:
     """Return the rewards of padded conversations, (n,). The ids and their mask are (n, longest).
 
     conversations: the ids of each up to the reply.
     """
-    return _rewards_of(model, {"input_ids": ids}, mask, list(map(len, conversations)))
+    starts = list(map(len, conversations))
+    return _rewards_of(model, {"input_ids": ids}, mask, starts)
 
 
 def _rewards_of(
-    model: RewardModel, inputs: dict[str, Tensor], mask: Tensor, starts: list[int]
+    model: RewardModel,
+    inputs: dict[str, Tensor],
+    mask: Tensor,
+    starts: list[int],
 ) -> Tensor:
     """Return the model's rewards, (n,). starts: at which token each reply begins."""
     given = inputs | {"attention_mask": mask}
     if getattr(model.backbone.config, "type_vocab_size", 0) > 1:
         positions = torch.arange(mask.shape[1], device=mask.device)
-        in_reply = positions >= torch.tensor(starts, device=mask.device)[:, None]
+        first = torch.tensor(starts, device=mask.device)
+        in_reply = positions >= first[:, None]
         given["token_type_ids"] = in_reply.long() * mask
     return model.backbone(**given).logits[:, 0]

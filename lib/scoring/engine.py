@@ -59,17 +59,23 @@ def score_replies(
 
 
 def score_inputs(
-    model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None
+    model: RewardModel,
+    inputs: Inputs,
+    tokens_per_batch: int | None = None,
 ) -> np.ndarray:
     """Return the rewards of the replies whose inputs these are, (replies,) float32. See
     score_replies.
     """
     scored = list(stages.score(model, blocks_of(inputs), tokens_per_batch))
-    order = np.argsort(np.concatenate([block.shard for block, _ in scored]))
-    return np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
+    numbers = np.concatenate([block.shard for block, _ in scored])
+    rewards = np.concatenate([rewards for _, rewards in scored])
+    return rewards[np.argsort(numbers)][inputs.group]
 
 
-def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]:
+def score_rows(
+    model: RewardModel,
+    inputs: Sequence[Inputs],
+) -> list[np.ndarray]:
     """Return the rewards of the replies to each of several prompts, (replies,) float32 each. See
     score_replies.
     """
@@ -133,7 +139,11 @@ def score_vocabulary(
         return scores.read(path) if missing else table
 
 
-def _refuse_names(model: RewardModel, prompts: Iterable[str], path: Path) -> None:
+def _refuse_names(
+    model: RewardModel,
+    prompts: Iterable[str],
+    path: Path,
+) -> None:
     """Raise InputError for a prompt's name that no column can have, and for a model that does not
     belong into the path's collection. All ways meet here: a notebook opened by hand too.
     """
@@ -143,13 +153,19 @@ def _refuse_names(model: RewardModel, prompts: Iterable[str], path: Path) -> Non
         refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
-def _about_when(started: float, prompts: dict[str, str]) -> dict[str, Any]:
+def _about_when(
+    started: float,
+    prompts: dict[str, str],
+) -> dict[str, Any]:
     """Return the prompts of a table and when its scoring started, in UTC."""
     start = datetime.datetime.fromtimestamp(started, datetime.UTC)
     return {"prompts": prompts, "start": start.isoformat(timespec="seconds")}
 
 
-def _earlier_runs(table: pd.DataFrame, run: dict) -> list[dict]:
+def _earlier_runs(
+    table: pd.DataFrame,
+    run: dict,
+) -> list[dict]:
     """Return what a table says of the runs before this one, which may have had other versions and
     another device.
     """
@@ -187,7 +203,8 @@ def _with_rewards(
         name: progress.rewards[prompt][table["input_group"]]
         for name, prompt in prompts.items()
     }
-    return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+    rewards = pd.DataFrame(columns, index=table.index)
+    return pd.concat([table, rewards], axis=1)
 
 
 @dataclass
@@ -201,7 +218,11 @@ class _Progress:
     bar: tqdm
     rewards: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def unfinished(self, inputs: Inputs, blocks: list[Block]) -> Iterator[Block]:
+    def unfinished(
+        self,
+        inputs: Inputs,
+        blocks: list[Block],
+    ) -> Iterator[Block]:
         """Yield the blocks that have no finished shard, and take the rewards of the others."""
         prompt, count = inputs.conversation.prompt, len(inputs.suffixes)
         rewards = self.rewards[prompt] = np.empty(count, dtype=np.float32)
@@ -222,7 +243,10 @@ class _Progress:
 
 
 def _prepared_blocks(
-    model: RewardModel, prompts: Iterable[str], table: pd.DataFrame, how: dict[str, str]
+    model: RewardModel,
+    prompts: Iterable[str],
+    table: pd.DataFrame,
+    how: dict[str, str],
 ) -> Iterator[tuple[Inputs, list[Block]]]:
     """Yield the inputs of the table's tokens under each prompt, and their blocks: one list for
     prompts that are read alike.
@@ -237,7 +261,10 @@ def _prepared_blocks(
 
 
 def _read_table(
-    path: Path, settings: dict, prompts: dict[str, str], overwrite: bool
+    path: Path,
+    settings: dict,
+    prompts: dict[str, str],
+    overwrite: bool,
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table at `path` and its prompts, name -> prompt; both are empty if it is not there
     or overwritten.
@@ -289,7 +316,8 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 
 def tokens_of(
-    model: RewardModel, token_ids: Sequence[int] | None = None
+    model: RewardModel,
+    token_ids: Sequence[int] | None = None,
 ) -> pd.DataFrame:
     """Return the tokens to score as replies, with columns token_id, token and text. `token_ids`
     None means all.
@@ -302,7 +330,11 @@ def tokens_of(
     return conversations.vocabulary(model.tokenizer, token_ids)
 
 
-def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
+def sample(
+    model: RewardModel,
+    tokens: int,
+    seed: int = 0,
+) -> list[int]:
     """Return the token ids of a random sample of two or more of the vocabulary, in order; all if
     it has no more.
     """
@@ -310,28 +342,30 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
         raise InputError(
             f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary"
         )
-    vocabulary = pd.Series(sorted(set(model.tokenizer.get_vocab().values())))
-    return sorted(
-        vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed).tolist()
-    )
+    known = set(model.tokenizer.get_vocab().values())
+    vocabulary = pd.Series(sorted(known))
+    drawn = vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed)
+    return sorted(drawn.tolist())
 
 
 def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
     """Return the tokens as replies: their texts (reply_mode="text") or their ids, each a tuple
     of one.
     """
-    return (
-        tokens["text"].tolist()
-        if reply_mode == "text"
-        else [(i,) for i in tokens["token_id"].tolist()]
-    )
+    if reply_mode == "text":
+        return tokens["text"].tolist()
+    return [(i,) for i in tokens["token_id"].tolist()]
 
 
-def blocks_of(inputs: Inputs, most: int = REPLIES_PER_SHARD) -> list[Block]:
+def blocks_of(
+    inputs: Inputs,
+    most: int = REPLIES_PER_SHARD,
+) -> list[Block]:
     """Return the inputs in blocks of at most that many replies: the same wherever they are
     scored.
     """
-    return [Block(inputs, pieces) for pieces in shards.split(inputs.suffixes, most)]
+    parts = shards.split(inputs.suffixes, most)
+    return [Block(inputs, pieces) for pieces in parts]
 
 
 def settings_of(
@@ -360,10 +394,12 @@ def about_run(model: RewardModel) -> dict:
     """Return device, cards, versions, and whether weights are streamed. Rewards do not depend on
     these.
     """
+    machine = platform.machine()
+    if model.device == "cuda":
+        machine = torch.cuda.get_device_name()
     return {
         "streamed": model.layers is not None,
-        "device": f"{model.device} "
-        f"({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
+        "device": f"{model.device} ({machine})",
         # that the model is laid over
         "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),
         "versions": io.versions(),
@@ -371,7 +407,8 @@ def about_run(model: RewardModel) -> dict:
 
 
 def _hash_of(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def prepare(
@@ -392,7 +429,10 @@ def prepare(
     for prompt in prompts:
         inputs = None
         opened = conversations.open_conversation(
-            model.tokenizer, prompt, bos, gated=model.gated
+            model.tokenizer,
+            prompt,
+            bos,
+            gated=model.gated,
         )
         around: tuple | None = opened.closing_ids
         if reply_mode == "text":
@@ -404,18 +444,27 @@ def prepare(
             )
         if first and around is not None and around == around_first:
             inputs = _under(
-                model, opened, first, replies if reply_mode == "text" else []
+                model,
+                opened,
+                first,
+                replies if reply_mode == "text" else [],
             )
         if inputs is None:
             inputs = first = model.inputs_for(
-                prompt, replies, reply_mode=reply_mode, bos=bos
+                prompt,
+                replies,
+                reply_mode=reply_mode,
+                bos=bos,
             )
             around_first = around
         yield inputs
 
 
 def _under(
-    model: RewardModel, opened: Conversation, first: Inputs, texts: Sequence[str]
+    model: RewardModel,
+    opened: Conversation,
+    first: Inputs,
+    texts: Sequence[str],
 ) -> Inputs | None:
     """Return the inputs of another prompt with this prompt before them; None if some inputs would
     differ.
@@ -435,13 +484,8 @@ def _under(
         prefix_ids=opened.prefix_ids[:end],
     )
     spaced = range(0, len(texts), -(-len(texts) // COMPARED) or 1)
-    again = (
-        conversations.encode(model.tokenizer, opened, [texts[i] for i in spaced])
-        if texts
-        else []
-    )
-    added = model.after_reply.ids if model.after_reply else ()
-    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == [
-        (*ids, *added) for ids in again
-    ]
-    return inputs if same else None
+    some = [texts[i] for i in spaced]
+    again = model.encode(opened, some) if some else []
+    groups = [inputs.group[i] for i in spaced]
+    expected = [inputs.prefix_ids + inputs.suffixes[group] for group in groups]
+    return inputs if expected == list(map(tuple, again)) else None

@@ -41,7 +41,8 @@ class LogRatio(Scorer):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
         super().__init__(model, inputs, tokens_per_batch or max(64, LOGITS // rows))
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
-        self.left_out = max(0, len(inputs.conversation.closing_ids) - model.ends)
+        closing = len(inputs.conversation.closing_ids)
+        self.left_out = max(0, closing - model.ends)
 
     def _read_prompt(self) -> None:
         with torch.inference_mode(), one_thread(self.small):
@@ -54,7 +55,11 @@ class LogRatio(Scorer):
         # replies are no trees here: the logits after each token are needed
         return False
 
-    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
+    def _rewards(
+        self,
+        suffixes: Tensor,
+        ids: Tensor | None = None,
+    ) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
         policy, reference = (
             reader.log_probability(suffixes, counted) for reader in self.readers
@@ -70,7 +75,9 @@ class _Reader:
         self.length = len(inputs.prefix_ids)
         ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
         hidden, self.shared = shared_prefix.states_and_keys(
-            self.backbone, ids, self.length
+            self.backbone,
+            ids,
+            self.length,
         )
         # The first token of every suffix is predicted from the same position, so once for all of
         # them.
@@ -87,7 +94,10 @@ class _Reader:
             [min(1, counted), max(0, counted - 1)], dim=1
         )
         states = shared_prefix.states_after(
-            self.backbone, self.length, self.shared, suffixes
+            self.backbone,
+            self.length,
+            self.shared,
+            suffixes,
         )[:, : later.shape[1]]
         return (
             self.first[first].sum(1)
@@ -176,7 +186,9 @@ def load(
 
 
 def _problem_of_pair(
-    policy: LanguageModel, before: LanguageModel, untrained: bool
+    policy: LanguageModel,
+    before: LanguageModel,
+    untrained: bool,
 ) -> str:
     """Return why two language models give no implicit reward, with the remedy; "" if they do."""
     if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
@@ -185,7 +197,8 @@ def _problem_of_pair(
             "trained from"
         )
     pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
-    if not untrained and all(torch.equal(first, second) for first, second in pairs):
+    are_equal = all(torch.equal(first, second) for first, second in pairs)
+    if are_equal and not untrained:
         return "equal weights, so rewards are 0; name the model before training"
     return ""
 
@@ -196,7 +209,9 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
     own forward pass.
     """
     inputs = conversations.inputs_for(
-        model.tokenizer, "Which is better?", ["yes", "no"]
+        model.tokenizer,
+        "Which is better?",
+        ["yes", "no"],
     )
     prefix, suffix = (
         inputs.prefix_ids,
@@ -213,7 +228,9 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
         own = logits.log_softmax(-1).gather(1, suffix.T).sum().item()
         problem = f"{each.name} computes its attention in a way that is not known here"
         unknown = refusing(
-            problem, "give a model of another architecture", CANNOT_SHARE
+            problem,
+            "give a model of another architecture",
+            CANNOT_SHARE,
         )
         with unknown, one_thread(True):
             here = _Reader(each, inputs).log_probability(suffix, suffix.shape[1]).item()

@@ -50,7 +50,11 @@ class Rows(NamedTuple):
     leaves: Tensor
 
 
-def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
+def rows_of(
+    suffixes: Tensor,
+    device: str,
+    width: int = WIDTH,
+) -> Rows:
     """Return sorted suffixes packed into rows of `width` tokens.
 
     Suffixes are ids on the CPU, (n, longest), padded at the end with -1. A reply longer than the
@@ -66,8 +70,10 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     column_of = _assign_columns(is_new, row_of)  # (n, longest)
     replies, depths = np.nonzero(is_new)  # of each node, in the order of the rows
     rows, columns = row_of[replies], column_of[is_new]
-    ids, depth_of = np.zeros((2, int(row_of[-1]) + 1, width), dtype=np.int64)
-    ids[rows, columns], depth_of[rows, columns] = tokens[is_new], depths
+    count = int(row_of[-1]) + 1
+    ids, depth_of = np.zeros((2, count, width), dtype=np.int64)
+    ids[rows, columns] = tokens[is_new]
+    depth_of[rows, columns] = depths
     leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
     nodes, ancestors = _pairs_of(column_of[replies], depths)
     # a node sees its ancestors and itself
@@ -76,7 +82,10 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     return Rows(nodes_of[0], nodes_of[1], seen, torch.from_numpy(leaves).to(device))
 
 
-def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
+def _assign_columns(
+    is_new: np.ndarray,
+    row_of: np.ndarray,
+) -> np.ndarray:
     """Return the column of each token of each reply, (n, longest); a token that is shared has one.
 
     is_new: which tokens are nodes of their own, (n, longest). row_of: the row of each reply, (n,).
@@ -84,10 +93,13 @@ def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
     rows = row_of[np.nonzero(is_new)[0]]  # of each node
     first_node = np.searchsorted(rows, np.arange(row_of[-1] + 1))  # (rows,)
     column_of = np.full(is_new.shape, -1)
-    column_of[is_new] = np.arange(len(rows)) - first_node[rows]
+    number = np.arange(len(rows))
+    column_of[is_new] = number - first_node[rows]
     # A reply that shares a token has it from the last one before it that had a new token there
-    source = np.where(is_new, np.arange(len(is_new))[:, None], 0)
-    return np.take_along_axis(column_of, np.maximum.accumulate(source, axis=0), axis=0)
+    reply = np.arange(len(is_new))[:, None]
+    source = np.where(is_new, reply, 0)
+    source = np.maximum.accumulate(source, axis=0)
+    return np.take_along_axis(column_of, source, axis=0)
 
 
 def _seen(
@@ -100,12 +112,18 @@ def _seen(
     pairs: the row, the column and an ancestor's column, (pairs,) each.
     """
     rows, width = shape
-    seen = torch.eye(width, dtype=torch.bool, device=device).repeat(rows, 1, 1)
-    seen[tuple(torch.from_numpy(part).to(device) for part in pairs)] = True
+    itself = torch.eye(width, dtype=torch.bool, device=device)
+    seen = itself.repeat(rows, 1, 1)
+    places = tuple(torch.from_numpy(part).to(device) for part in pairs)
+    seen[places] = True
     return seen
 
 
-def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
+def _assign_rows(
+    new: np.ndarray,
+    lengths: np.ndarray,
+    width: int,
+) -> np.ndarray:
     """Return the row of each reply, (n,): a row is filled in order until the next reply does not
     fit.
     """
@@ -121,7 +139,10 @@ def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray
     return np.array(rows)
 
 
-def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pairs_of(
+    columns: np.ndarray,
+    depths: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Return each node with each of its ancestors: numbers and the ancestors' columns, (pairs,).
 
     columns: those of the tokens of each node's reply, (nodes, longest). depths: (nodes,).
@@ -164,16 +185,30 @@ def _attention(
     if softcap is not None and blocks is None:  # SDPA cannot cap scores
         how = {"scaling": scaling, "shared": shared, "softcap": softcap}
         return _attend_capped(module, query, key, value, seen, **how)
+    count = len(query)
+    prefix_key = prefix_key.expand(count, -1, -1, -1)
+    prefix_value = prefix_value.expand(count, -1, -1, -1)
     # (rows, kv_heads, prefix and width, d)
-    keys = torch.cat([prefix_key.expand(len(key), -1, -1, -1), key], dim=2)
-    values = torch.cat([prefix_value.expand(len(value), -1, -1, -1), value], dim=2)
+    keys = torch.cat([prefix_key, key], dim=2)
+    values = torch.cat([prefix_value, value], dim=2)
     if softcap is None:
         out = scaled_dot_product_attention(
-            query, keys, values, seen, scale=scaling, enable_gqa=is_grouped
+            query,
+            keys,
+            values,
+            seen,
+            scale=scaling,
+            enable_gqa=is_grouped,
         )
     else:
         out = flex()(
-            query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=is_grouped
+            query,
+            keys,
+            values,
+            cap_of(softcap),
+            blocks,
+            scaling,
+            enable_gqa=is_grouped,
         )
     return out.transpose(1, 2).contiguous(), None
 
@@ -192,8 +227,10 @@ def _attend_capped(
     prefix_key, _ = how["shared"][module.layer_idx]
     unseen = ~seen[:, 0, :, prefix_key.shape[1] :]
     group = query.shape[1] // key.shape[1]
-    keys, values = key.transpose(0, 1), value.transpose(0, 1)
-    return attend(module, query, keys, values, unseen.repeat(1, group, 1), **how)
+    unseen = unseen.repeat(1, group, 1)
+    keys = key.transpose(0, 1)
+    values = value.transpose(0, 1)
+    return attend(module, query, keys, values, unseen, **how)
 
 
 AttentionInterface.register("packed_rows", _attention)
@@ -206,7 +243,11 @@ def cap_of(softcap: float) -> Callable:
     """
 
     def capped(
-        score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor
+        score: Tensor,
+        row: Tensor,
+        head: Tensor,
+        query: Tensor,
+        key: Tensor,
     ) -> Tensor:
         return softcap * torch.tanh(score / softcap)
 
@@ -222,7 +263,12 @@ def flex() -> Callable:
 def blocks_of(seen: Tensor) -> BlockMask:
     """Return the mask, (rows, 1, width, prefix and width), as FlexAttention reads it."""
 
-    def is_seen(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def is_seen(
+        row: Tensor,
+        head: Tensor,
+        query: Tensor,
+        key: Tensor,
+    ) -> Tensor:
         return seen[row, 0, query, key]
 
     rows, _, width, keys = seen.shape
@@ -262,7 +308,10 @@ def outputs(
 # --- compiled parts -------------------------------------------------------------------------------
 
 
-def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]:
+def parts_of(
+    backbone: PreTrainedModel,
+    backend: str = "inductor",
+) -> list[Part]:
     """Return the compiled forward functions of norms and MLPs, and the compiled rotary embedding of
     this architecture.
 
@@ -311,10 +360,12 @@ class PackedScorer(Scorer):
     parts: Sequence[Part] = ()
 
     def _read_prompt(self) -> None:
-        if self.model.compiled if self.model.compiled is not None else self.on_gpu:
-            self.parts = parts_of(
-                self.model.backbone, "inductor" if self.on_gpu else "aot_eager"
-            )
+        compiled = self.model.compiled
+        if compiled is None:
+            compiled = self.on_gpu
+        if compiled:
+            backend = "inductor" if self.on_gpu else "aot_eager"
+            self.parts = parts_of(self.model.backbone, backend)
         super()._read_prompt()
 
     @property
@@ -328,11 +379,9 @@ class PackedScorer(Scorer):
         length.
         """
         piece = torch.as_tensor(suffixes)
-        return (
-            self.of_pieces([piece])
-            if self.shares_first_tokens([piece])
-            else super().__call__(piece)
-        )
+        if self.shares_first_tokens([piece]):
+            return self.of_pieces([piece])
+        return super().__call__(piece)
 
     def of_shared(self, suffixes: Tensor) -> Tensor:
         """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for

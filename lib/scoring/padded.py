@@ -30,26 +30,25 @@ COPIES = 4
 
 
 def score(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
+    model: RewardModel,
+    blocks: Iterable[Block],
+    tokens_per_batch: int | None,
+    bar: tqdm,
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield each block with its rewards, (replies,) float32, those of few replies first. For
     stages.score.
     """
     blocks, reader = list(blocks), stages.reader_of(model)
-    most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(
-        torch.device(model.device).type, 4096
-    )
+    device = torch.device(model.device).type
+    most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(device, 4096)
     few = [
         each
         for each in blocks
         if len(each.shard) <= FEW and reader.can_pad(model, each)
     ]
-    # To a server conversations go without their padding.
-    reason = (
-        _disagreement(model, _longest(few), most)
-        if few and reader.computes_here
-        else ""
-    )
+    reason = ""
+    if few and reader.computes_here:  # to a server they go without their padding
+        reason = _disagreement(model, _longest(few), most)
     if reason:
         tqdm.write(
             f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: "
@@ -65,7 +64,10 @@ def score(
     yield from reader.each_block(model, others, tokens_per_batch, bar)
 
 
-def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
+def _batches(
+    blocks: list[Block],
+    most: int,
+) -> Iterator[list[Block]]:
     """Yield the blocks in lists whose prompts have at most that many tokens together.
 
     Prompts with one reply are read with it, and not mixed with others.
@@ -77,7 +79,9 @@ def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
 
 
 def _of_few_tokens(
-    blocks: list[Block], length: Callable[[Block], int], most: int
+    blocks: list[Block],
+    length: Callable[[Block], int],
+    most: int,
 ) -> Iterator[list[Block]]:
     """Yield the blocks, longest first, in lists of at most that many tokens with their padding."""
     ordered = sorted(blocks, key=length, reverse=True)
@@ -94,7 +98,11 @@ def _longest(blocks: list[Block]) -> list[Block]:
     return ordered[: int(np.searchsorted(replies, COMPARED)) + 1]
 
 
-def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
+def _disagreement(
+    model: RewardModel,
+    blocks: list[Block],
+    most: int,
+) -> str:
     """Return how the rewards of these blocks differ from those of replies read one by one; "" if
     they agree.
 
@@ -107,7 +115,8 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
     ]
     try:
         together = np.concatenate(_rewards(model, blocks, most))
-        alone = np.concatenate([_rewards(model, [block], most)[0] for block in single])
+        one_by_one = [_rewards(model, [block], most)[0] for block in single]
+        alone = np.concatenate(one_by_one)
     except agreement.CANNOT_SHARE as error:
         if is_of_memory(error):
             raise
@@ -115,21 +124,21 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
     # rewards that are not finite do not agree, and are refused later
     with np.errstate(invalid="ignore"):
         if model.dtype == "float32":
-            agrees = (
-                np.abs(together - alone).max() <= agreement.STRICT * np.abs(alone).max()
-            )
-            return (
-                ""
-                if agrees
-                else f"padding changes rewards by up to {np.abs(together - alone).max():.2g}"
-            )
+            largest = np.abs(together - alone).max()
+            if largest <= agreement.STRICT * np.abs(alone).max():
+                return ""
+            return f"padding changes rewards by up to {largest:.2g}"
         # (replies, COPIES)
         copies = np.stack([_read_alone(model, block, COPIES) for block in single])
         with agreement.rounded_once_more(model.backbone):
             # (replies, 1)
             rounded = np.stack([_read_alone(model, block, 1) for block in single])
-        noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
-        difference, spread = _rms(together - alone), alone.std() or 1
+        noise = max(
+            _rms(copies - alone[:, None]),
+            _rms(rounded - alone[:, None]),
+        )
+        difference = _rms(together - alone)
+        spread = alone.std() or 1
     if difference <= agreement.FACTOR * noise:
         return ""
     return (
@@ -142,27 +151,31 @@ def _rms(differences: np.ndarray) -> float:
     return float(np.sqrt(np.square(differences).mean()))
 
 
-def _read_alone(model: RewardModel, block: Block, copies: int) -> np.ndarray:
+def _read_alone(
+    model: RewardModel,
+    block: Block,
+    copies: int,
+) -> np.ndarray:
     """Return the rewards of so many copies of a block's only reply, read together without
     padding, (copies,).
     """
-    return np.concatenate(
-        _rewards(model, [block] * copies, stages.TOKENS_PER_BATCH["cuda"])
-    )
+    most = stages.TOKENS_PER_BATCH["cuda"]
+    return np.concatenate(_rewards(model, [block] * copies, most))
 
 
-def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndarray]:
+def _rewards(
+    model: RewardModel,
+    blocks: list[Block],
+    most: int,
+) -> list[np.ndarray]:
     """Return the rewards of each block, (replies,) float32. After running out of memory, halves
     are read.
     """
-    small = (
-        torch.device(model.device).type == "cpu"
-        and model.backbone.num_parameters() < stages.SMALL
-    )
+    counts = [len(block.shard) for block in blocks]
     try:
-        with torch.inference_mode(), one_thread(small):
-            rewards = _read_together(model, blocks, most).float().cpu().numpy()
-        return np.split(rewards, np.cumsum([len(block.shard) for block in blocks])[:-1])
+        with torch.inference_mode(), one_thread(stages.is_small(model)):
+            rewards = _read_together(model, blocks, most).float()
+        return np.split(rewards.cpu().numpy(), np.cumsum(counts)[:-1])
     except (RuntimeError, MemoryError) as error:
         if len(blocks) == 1 or not is_of_memory(error):
             with checkpoints.enough_memory("read the replies to one prompt"):
@@ -170,27 +183,31 @@ def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndar
     # Out of the except clause, whose traceback holds the tensors of the batch that was too large
     release()
     middle = len(blocks) // 2
-    return _rewards(model, blocks[:middle], most // 2) + _rewards(
-        model, blocks[middle:], most // 2
-    )
+    first = _rewards(model, blocks[:middle], most // 2)
+    return first + _rewards(model, blocks[middle:], most // 2)
 
 
-def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor:
+def _read_together(
+    model: RewardModel,
+    blocks: list[Block],
+    most: int,
+) -> Tensor:
     """Return the rewards of all replies of the blocks, (replies,)."""
     prompts = [block.inputs.prefix_ids for block in blocks]
     replies = [block.inputs.suffixes[i] for block in blocks for i in block.shard]
     # the prompt of each, (replies,)
-    owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])
-    whole = [
-        prompts[number] + reply for number, reply in zip(owner, replies, strict=True)
-    ]
+    counts = [len(block.shard) for block in blocks]
+    owner = np.repeat(np.arange(len(blocks)), counts)
+    pairs = zip(owner, replies, strict=True)
+    whole = [prompts[number] + reply for number, reply in pairs]
     if issubclass(stages.reader_of(model), WholeConversations):
         before = [blocks[number].inputs.conversation.prefix_ids for number in owner]
         return rewards_of_padded(model, *_padded(model, whole), before)
     read_at = _positions_read(model, whole)
     lengths = np.array([len(prompts[number]) for number in owner])
     in_replies = read_at - lengths  # negative where a reward is read in the prompt
-    if len(replies) > len(blocks) and in_replies.min() >= 0 and lengths.min():
+    has_prompts = bool(lengths.min())
+    if len(replies) > len(blocks) and in_replies.min() >= 0 and has_prompts:
         states = _after_prompts(model, prompts, replies, owner, in_replies, most)
     else:
         ids, mask = _padded(model, whole)
@@ -200,23 +217,25 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
     return model.head(states.float(), None)
 
 
-def _positions_read(model: RewardModel, whole: list[Ids]) -> np.ndarray:
+def _positions_read(
+    model: RewardModel,
+    whole: list[Ids],
+) -> np.ndarray:
     """Return at which token of each conversation its reward is read, (replies,)."""
     if model.read_at != "last_not_pad":
         return np.array([len(ids) - 1 for ids in whole])
-    pad = model.pad_token_id
-    return np.array(
-        [
-            max((i for i, token in enumerate(ids) if token != pad), default=0)
-            for ids in whole
-        ]
-    )
+    last = []
+    for ids in whole:
+        kept = [i for i, token in enumerate(ids) if token != model.pad_token_id]
+        last.append(kept[-1] if kept else 0)
+    return np.array(last)
 
 
 def _at(states: Tensor, positions: np.ndarray) -> Tensor:
     """Return each row's state at its position, (rows, d). The states are (rows, longest, d)."""
     rows = torch.arange(len(states), device=states.device)
-    return states[rows, torch.from_numpy(positions).to(states.device)]
+    columns = torch.from_numpy(positions).to(states.device)
+    return states[rows, columns]
 
 
 def _after_prompts(
@@ -231,12 +250,14 @@ def _after_prompts(
     (replies, d).
     """
     cache, mask = _read_prompts(model, prompts)
-    order = np.array(sorted(range(len(replies)), key=lambda i: -len(replies[i])))
+    lengths = np.array(list(map(len, replies)))
+    order = np.argsort(-lengths, kind="stable")  # longest first
     states: list[Tensor] = []
     start = 0
     while start < len(order):
-        some = order[start : start + max(1, most // len(replies[order[start]]))]
-        start += len(some)
+        count = max(1, most // lengths[order[start]])
+        some = order[start : start + count]
+        start += count
         rows = torch.from_numpy(owner[some]).to(model.device)
         ids, of_reply = _padded(model, [replies[i] for i in some])
         steps = torch.arange(ids.shape[1], device=model.device)
@@ -247,11 +268,13 @@ def _after_prompts(
             past_key_values=_copied(cache, rows),
         )
         states.append(_at(out.last_hidden_state, read_at[some]))
-    return torch.cat(states)[torch.from_numpy(np.argsort(order)).to(model.device)]
+    back = torch.from_numpy(np.argsort(order)).to(model.device)
+    return torch.cat(states)[back]
 
 
 def _read_prompts(
-    model: RewardModel, prompts: list[Ids]
+    model: RewardModel,
+    prompts: list[Ids],
 ) -> tuple[DynamicCache, Tensor]:
     """Return the keys and values of prompts padded in front, and their mask, (prompts, longest)."""
     ids, mask = _padded(model, prompts, in_front=True)
@@ -276,17 +299,21 @@ def _copied(cache: DynamicCache, rows: Tensor) -> DynamicCache:
 
 
 def _padded(
-    model: RewardModel, rows: list[Ids], in_front: bool = False
+    model: RewardModel,
+    rows: list[Ids],
+    in_front: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return ids and their attention mask, (rows, longest) each, padded behind or in front."""
     seen = [[1] * len(row) for row in rows]
-    return pad_rows(rows, model.device, in_front), pad_rows(
-        seen, model.device, in_front
-    )
+    ids = pad_rows(rows, model.device, in_front)
+    mask = pad_rows(seen, model.device, in_front)
+    return ids, mask
 
 
 def pad_rows(
-    rows: Sequence[Sequence[int]], device: str, in_front: bool = False
+    rows: Sequence[Sequence[int]],
+    device: str,
+    in_front: bool = False,
 ) -> Tensor:
     """Return rows of one length on the device, (rows, longest), with 0 behind or in front."""
     side = "left" if in_front else "right"

@@ -66,7 +66,8 @@ def score(
     # which replies each context has: key -> (replies,) int
     numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices
     given = [[replies[i] for i in some] for some in numbers.values()]
-    inputs = model.inputs_for_rows([json.loads(key) for key in numbers], given, bos)
+    distinct = [json.loads(key) for key in numbers]
+    inputs = model.inputs_for_rows(distinct, given, bos)
     parts = [
         _rows(model, *each)
         for each in zip(inputs, score_rows(model, inputs), strict=True)
@@ -78,7 +79,11 @@ def score(
     return table
 
 
-def _rows(model: RewardModel, inputs: Inputs, rewards: np.ndarray) -> pd.DataFrame:
+def _rows(
+    model: RewardModel,
+    inputs: Inputs,
+    rewards: np.ndarray,
+) -> pd.DataFrame:
     """Return reward, read and input for the replies to one context."""
     tokenizer = model.tokenizer
     read = [inputs.reply_ids[group] for group in inputs.group]
@@ -95,7 +100,10 @@ def _rows(model: RewardModel, inputs: Inputs, rewards: np.ndarray) -> pd.DataFra
 
 
 def score_file(
-    model: RewardModel, file: Path, out: str | None = None, bos: str = "single"
+    model: RewardModel,
+    file: Path,
+    out: str | None = None,
+    bos: str = "single",
 ) -> tuple[int, Path]:
     """Write the rewards of a file's replies as csv or parquet; return how many and the path.
 
@@ -122,7 +130,11 @@ def score_file(
     return len(table), target
 
 
-def _target(model: RewardModel, file: Path, out: str | None) -> Path:
+def _target(
+    model: RewardModel,
+    file: Path,
+    out: str | None,
+) -> Path:
     """Return where the rewards go. InputError unless this is another .csv or .parquet file."""
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     problem = ""
@@ -137,7 +149,11 @@ def _target(model: RewardModel, file: Path, out: str | None) -> Path:
     return target
 
 
-def _report_control_tokens(model: RewardModel, file: Path, replies: pd.Series) -> None:
+def _report_control_tokens(
+    model: RewardModel,
+    file: Path,
+    replies: pd.Series,
+) -> None:
     """Print a line if replies hold texts that the tokenizer reads as control tokens."""
     added = model.tokenizer.added_tokens_decoder.values()
     control = [token.content for token in added if token.special and token.content]
@@ -151,20 +167,30 @@ def _report_control_tokens(model: RewardModel, file: Path, replies: pd.Series) -
         )
 
 
-def _scored(model: RewardModel, given: pd.DataFrame, bos: str) -> pd.DataFrame:
+def _scored(
+    model: RewardModel,
+    given: pd.DataFrame,
+    bos: str,
+) -> pd.DataFrame:
     """Return reply and OURS for a file's replies. given: as from read_replies."""
     contexts = list(map(json.loads, given["context"]))
     scored = score(model, contexts, given["reply"].tolist(), bos)
     rewards = scored["reward"].to_numpy()
     by_context = scored["reward"].groupby(given["context"], sort=False)
     scored.insert(
-        2, "margin", by_context.transform(lambda some: margins(some.to_numpy()))
+        2,
+        "margin",
+        by_context.transform(lambda some: margins(some.to_numpy())),
     )
     scored.insert(
-        3, "preferred", by_context.transform(lambda some: preferred(some.to_numpy()))
+        3,
+        "preferred",
+        by_context.transform(lambda some: preferred(some.to_numpy())),
     )
     good = _rewards_of_good_answers(model, bos)
-    below = (good < rewards[:, None]).mean(1) if len(good) else np.nan  # (replies,)
+    below = np.nan
+    if len(good):
+        below = (good < rewards[:, None]).mean(1)  # (replies,)
     scored.insert(4, "percentile", 100 * below)
     return scored
 
@@ -176,17 +202,19 @@ def _rewards_of_good_answers(model: RewardModel, bos: str) -> np.ndarray:
     good = pd.read_csv(ORDINARY).query("version == 'good'")
     asked = [[{"role": "user", "content": prompt}] for prompt in good["prompt"]]
     try:
-        return score(model, asked, good["reply"].tolist(), bos)["reward"].to_numpy()
+        scored = score(model, asked, good["reply"].tolist(), bos)
+        return scored["reward"].to_numpy()
     except InputError:
         return np.empty(0)
 
 
 def margins(rewards: np.ndarray) -> np.ndarray:
     """Return each reward minus the best other one, (replies,); NaN without another."""
-    second, first = np.sort(rewards)[-2:] if len(rewards) > 1 else (np.nan, np.nan)
-    return rewards - np.where(
-        np.arange(len(rewards)) == rewards.argmax(), second, first
-    )
+    if len(rewards) < 2:
+        return np.full(len(rewards), np.nan)
+    second, first = np.sort(rewards)[-2:]
+    is_best = np.arange(len(rewards)) == rewards.argmax()
+    return rewards - np.where(is_best, second, first)
 
 
 def preferred(rewards: np.ndarray) -> np.ndarray:
@@ -195,12 +223,10 @@ def preferred(rewards: np.ndarray) -> np.ndarray:
 
     It is the probability that this reply is preferred to another one (Bradley and Terry 1952).
     """
+    if len(rewards) < 2:
+        return np.full(len(rewards), np.nan)
     wins = expit(rewards[:, None] - rewards)  # (replies, others)
-    return (
-        (wins.sum(1) - 0.5) / (len(rewards) - 1)
-        if len(rewards) > 1
-        else np.full(len(rewards), np.nan)
-    )
+    return (wins.sum(1) - 0.5) / (len(rewards) - 1)
 
 
 class Number(str):
@@ -212,14 +238,11 @@ def _as_written(value: object, inside: bool = False) -> object:
     object, with its quotes.
     """
     if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(
-                f"{json.dumps(name)}: {_as_written(each, True)}"
-                for name, each in value.items()
-            )
-            + "}"
-        )
+        fields = [
+            f"{json.dumps(name)}: {_as_written(each, True)}"
+            for name, each in value.items()
+        ]
+        return f"{{{', '.join(fields)}}}"
     if isinstance(value, list):
         return f"[{', '.join(str(_as_written(each, True)) for each in value)}]"
     is_plain = (
@@ -248,7 +271,10 @@ def _for_parquet(column: pd.Series) -> pd.Series:
     return column.astype("str") if column.dtype == object else column
 
 
-def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.DataFrame:
+def read_replies(
+    file: Path,
+    unread: Collection[str] = NOT_PASSED_ON,
+) -> pd.DataFrame:
     """Return a file's rows and columns, with `reply`, and with `context` (the turns before the
     reply, as JSON).
 
@@ -282,14 +308,20 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
     return pd.DataFrame(table, dtype=object)
 
 
-def _columns(row: dict, turns: Turns) -> dict[str, object]:
+def _columns(
+    row: dict,
+    turns: Turns,
+) -> dict[str, object]:
     """Return the columns of a row: its fields as they stood, prompt, context and reply."""
     columns = {}
     for name, value in row.items():
         if name not in ("messages", "reply"):
             columns["context_given" if name == "context" else name] = _as_written(value)
     columns.setdefault("prompt", turns[-2]["content"])
-    return columns | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]}
+    return columns | {
+        "context": json.dumps(turns[:-1]),
+        "reply": turns[-1]["content"],
+    }
 
 
 def _jsonl_rows(text: str) -> Iterator[Any]:
@@ -322,7 +354,9 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
 
 
 def turns_of_rows(
-    rows: Sequence[object], source: str = "", unread: Collection[str] = NOT_PASSED_ON
+    rows: Sequence[object],
+    source: str = "",
+    unread: Collection[str] = NOT_PASSED_ON,
 ) -> list[Turns]:
     """Return the turns of each row, the reply last. InputError names the first row that is not
     understood.
@@ -360,7 +394,11 @@ def _turns_of(row: dict) -> list[dict] | None:
     return turns if has_texts and is_known and ends_well else None
 
 
-def _problem_of(row: object, turns: list[dict] | None, unread: Collection[str]) -> str:
+def _problem_of(
+    row: object,
+    turns: list[dict] | None,
+    unread: Collection[str],
+) -> str:
     """Return why a row with these turns is not understood, the end of a sentence; "" if it is."""
     if not isinstance(row, dict):
         return NO_TEXTS

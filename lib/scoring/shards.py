@@ -13,26 +13,33 @@ from tqdm import tqdm
 from ..io import replacing
 
 
-def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
+def split(
+    suffixes: Sequence[tuple[int, ...]],
+    most: int,
+) -> list[list[np.ndarray]]:
     """Return shards of at most that many replies, each in pieces of one length: their indices.
 
     suffixes: the ids that are scored for each reply. Replies that begin alike stand together, flat
     trees first.
     """
-    longest: dict[int, int] = {}
-    for suffix in suffixes:
-        longest[suffix[0]] = max(len(suffix), longest.get(suffix[0], 0))
-    order = sorted(
-        range(len(suffixes)), key=lambda i: (longest[suffixes[i][0]], suffixes[i])
-    )
-    shards = [
-        np.array(order[start : start + most]) for start in range(0, len(order), most)
-    ]
     lengths = np.array(list(map(len, suffixes)))
-    return [
-        [shard[lengths[shard] == length] for length in np.unique(lengths[shard])]
-        for shard in shards
-    ]
+    longest: dict[int, int] = {}  # of the replies that have this first token
+    for suffix in suffixes:
+        first = suffix[0]
+        longest[first] = max(len(suffix), longest.get(first, 0))
+
+    def depth_and_ids(number: int) -> tuple[int, tuple[int, ...]]:
+        suffix = suffixes[number]
+        return longest[suffix[0]], suffix
+
+    order = np.array(sorted(range(len(suffixes)), key=depth_and_ids))
+    parts = []
+    for start in range(0, len(order), most):
+        shard = order[start : start + most]
+        of_shard = lengths[shard]
+        pieces = [shard[of_shard == length] for length in np.unique(of_shard)]
+        parts.append(pieces)
+    return parts
 
 
 def path_of(folder: Path, prompt: str, number: int) -> Path:
@@ -58,8 +65,9 @@ def read(file: Path, count: int) -> np.ndarray | None:
     if not file.is_file():
         return None
     content = file.read_bytes()
-    kept, digest = content[: count * 4], content[count * 4 :]
-    if len(kept) == count * 4 and _digest_of(file, kept) == digest:
+    size = count * 4
+    kept, digest = content[:size], content[size:]
+    if len(kept) == size and _digest_of(file, kept) == digest:
         return np.frombuffer(kept, dtype=np.float32)
     tqdm.write(f"{file} is damaged, or of another size; its replies are scored again")
     return None
@@ -79,7 +87,8 @@ def remove(folder: Path, prompts: Iterable[str]) -> None:
     done = {_prompt_hash(prompt) for prompt in prompts}
     # once, however many prompts
     for file in list(folder.iterdir()) if folder.is_dir() else []:
-        if file.name.removeprefix(".").partition("-")[0] in done:
+        prompt, _, _ = file.name.removeprefix(".").partition("-")
+        if prompt in done:
             file.unlink(missing_ok=True)
     # it is not there, or holds shards of other prompts
     with contextlib.suppress(OSError):

@@ -56,13 +56,16 @@ class Scorer:
     by_layer: ClassVar[bool] = False
 
     def __init__(
-        self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None
+        self,
+        model: RewardModel,
+        inputs: Inputs,
+        tokens_per_batch: int | None = None,
     ):
         device = torch.device(model.device).type
         self.model, self.inputs = model, inputs
         self.length = len(inputs.prefix_ids)
         self.tokens_per_batch = tokens_per_batch or self.usual_tokens.get(device, 4096)
-        self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
+        self.small = is_small(model)
         # what has read the prompt: a backbone, or one layer
         self.stage = model.backbone
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
@@ -105,9 +108,8 @@ class Scorer:
         tokens this takes.
         """
         after = sum(map(len, self.inputs.suffixes))
-        times = (self.length * len(self.inputs.suffixes) + after) / (
-            self.length + after
-        )
+        whole = self.length * len(self.inputs.suffixes) + after
+        times = whole / (self.length + after)
         if times >= SLOWER and self.model.backbone not in TOLD:
             TOLD.add(self.model.backbone)
             line = (
@@ -149,7 +151,9 @@ class Scorer:
         self.stage = stage
         with one_thread(self.small):
             self.hidden, self.shared = shared_prefix.states_and_keys(
-                stage, states, self.length
+                stage,
+                states,
+                self.length,
             )
 
     def _states_to_enter(self) -> Tensor:
@@ -165,10 +169,9 @@ class Scorer:
         length.
         """
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
-        # tokens per reply
-        read = (
-            ids.shape[1] if self._shares(ids.shape[1]) else self.length + ids.shape[1]
-        )
+        read = ids.shape[1]  # tokens per reply
+        if not self._shares(read):
+            read += self.length
         rewards = self._in_batches(
             ids, lambda part: self._rewards(ids[part]).float(), read
         )
@@ -180,17 +183,21 @@ class Scorer:
         tokens read once.
         """
         if not self.shares_first_tokens(pieces):
-            return np.concatenate([Scorer.__call__(self, piece) for piece in pieces])
+            one_by_one = [Scorer.__call__(self, piece) for piece in pieces]
+            return np.concatenate(one_by_one)
         rewards, order = [], []
         for rows, numbers in trees.rows_by_depth(pieces):
             rewards += self._in_batches(rows, partial(self._of_part, rows))
             order.append(numbers)
-        return torch.cat(rewards).cpu().numpy()[np.argsort(np.concatenate(order))]
+        back = np.argsort(np.concatenate(order))
+        return torch.cat(rewards).cpu().numpy()[back]
 
     def shares_first_tokens(self, pieces: list[Tensor]) -> bool:
         """Return whether replies that begin alike can be read with their first tokens shared."""
         longest = max(piece.shape[1] for piece in pieces)
-        if not (self.length and self._shares(longest) and longest <= agreement.DEEPEST):
+        if not self.length or not self._shares(longest):
+            return False
+        if longest > agreement.DEEPEST:
             return False
         return all(self._read_at(piece) is None for piece in pieces)
 
@@ -212,7 +219,10 @@ class Scorer:
         return trees.outputs(self.model.backbone, self.length, self.shared, tree)
 
     def _in_batches(
-        self, rows: Tensor, function: Callable[[slice], Any], read: int | None = None
+        self,
+        rows: Tensor,
+        function: Callable[[slice], Any],
+        read: int | None = None,
     ) -> list:
         """Return the function's results for slices of rows, (n, length, ...), halved for good when
         memory runs out.
@@ -222,9 +232,8 @@ class Scorer:
         results: list = []
         start, read = 0, read or rows.shape[1]
         while start < len(rows):
-            part = slice(
-                start, min(len(rows), start + max(1, self.tokens_per_batch // read))
-            )
+            count = max(1, self.tokens_per_batch // read)
+            part = slice(start, min(len(rows), start + count))
             try:
                 with torch.inference_mode(), one_thread(self.small):
                     results.append(function(part))
@@ -237,20 +246,24 @@ class Scorer:
             # Out of the except clause, whose traceback holds the tensors of the batch that was too
             # large
             release()
-            self.tokens_per_batch = max(1, (part.stop - start) * read // 2)
+            tokens = (part.stop - start) * read
+            self.tokens_per_batch = max(1, tokens // 2)
         return results
 
-    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
+    def _rewards(
+        self,
+        suffixes: Tensor,
+        ids: Tensor | None = None,
+    ) -> Tensor:
         """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length,
         d), of these ids.
         """
         ids = suffixes if ids is None else ids
+        where = self._read_at(ids)
         if self._shares(suffixes.shape[1]):
-            return self._read(
-                self._after_prefix(suffixes), self._read_at(ids), self.hidden
-            )
+            return self._read(self._after_prefix(suffixes), where, self.hidden)
         states = self._whole(suffixes)  # (n, prefix + length, d)
-        return self._read(states[:, self.length :], self._read_at(ids), states[0])
+        return self._read(states[:, self.length :], where, states[0])
 
     def _whole(self, suffixes: Tensor) -> Tensor:
         """Return the output at every position of conversations that are read in full, (n, prefix
@@ -262,19 +275,23 @@ class Scorer:
 
     def _with_prefix(self, suffixes: Tensor) -> dict[str, Tensor]:
         prefix = torch.tensor(
-            [self.inputs.prefix_ids], dtype=torch.long, device=suffixes.device
+            [self.inputs.prefix_ids],
+            dtype=torch.long,
+            device=suffixes.device,
         )
         if suffixes.is_floating_point():
             prefix = self.model.backbone.get_input_embeddings()(prefix)
-        whole = torch.cat(
-            [prefix.expand(len(suffixes), *prefix.shape[1:]), suffixes], dim=1
-        )
+        prefix = prefix.expand(len(suffixes), *prefix.shape[1:])
+        whole = torch.cat([prefix, suffixes], dim=1)
         return {shared_prefix.input_name(suffixes): whole}
 
     def _after_prefix(self, suffixes: Tensor) -> Tensor:
         """Return the stage's output at every position of suffixes, (n, length, d)."""
         return shared_prefix.states_after(
-            self.stage, self.length, self.shared, suffixes
+            self.stage,
+            self.length,
+            self.shared,
+            suffixes,
         )
 
     # --- one reading, for agreement ---
@@ -283,24 +300,37 @@ class Scorer:
         """Return how suffixes, (n, length) ids, are read in full."""
         ids = ids.to(self.model.device)
         states = self._whole(ids)  # (n, prefix + length, d)
-        return self._reading(states[:, self.length :], self._read_at(ids), states[0])
+        after = states[:, self.length :]
+        return self._reading(after, self._read_at(ids), states[0])
 
     def read_after_prefix(self, ids: Tensor) -> Reading:
         """Return how suffixes, (n, length) ids, are read after the shared prefix."""
         ids = ids.to(self.model.device)
-        return self._reading(self._after_prefix(ids), self._read_at(ids), self.hidden)
+        states = self._after_prefix(ids)
+        return self._reading(states, self._read_at(ids), self.hidden)
 
     def read_shared(self, rows: Tensor) -> Reading:
         """Return how replies are read that share their first tokens. See trees.tree_of for
         `rows`.
         """
-        return self._reading(self.of_shared(rows)[:, None], None, self.hidden)
+        last = self.of_shared(rows)  # (n, d)
+        return self._reading(last[:, None], None, self.hidden)
 
-    def _reading(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Reading:
+    def _reading(
+        self,
+        states: Tensor,
+        where: Tensor | None,
+        hidden: Tensor,
+    ) -> Reading:
         rewards = self._read(states, where, hidden).float()
         return Reading(states[:, -1].float(), rewards)
 
-    def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
+    def _read(
+        self,
+        states: Tensor,
+        where: Tensor | None,
+        hidden: Tensor,
+    ) -> Tensor:
         """Return the rewards that the head computes from states, (n, length, d), at the tokens
         `where` (see _read_at).
 
@@ -311,18 +341,16 @@ class Scorer:
         if where is None:
             read = states[:, -1]  # (n, d)
         else:
-            read = states[
-                torch.arange(len(where), device=states.device), where.clamp(min=0)
-            ]
+            replies = torch.arange(len(where), device=states.device)
+            read = states[replies, where.clamp(min=0)]
             # where a reply and its closing are padding, the reward is read in the prefix
             if self.length:
-                read = torch.where(
-                    (where < 0)[:, None],
-                    hidden[self.length + where.clamp(max=-1)],
-                    read,
-                )
-        # the same for all replies
-        opening = None if gate is None else head.gate(self._for_head(hidden[gate]))
+                before = hidden[self.length + where.clamp(max=-1)]
+                is_padding = (where < 0)[:, None]
+                read = torch.where(is_padding, before, read)
+        opening = None
+        if gate is not None:  # the same for all replies
+            opening = head.gate(self._for_head(hidden[gate]))
         return head(self._for_head(read), opening)
 
     def _for_head(self, states: Tensor) -> Tensor:
@@ -343,7 +371,9 @@ class Scorer:
         ):
             return None
         prefix = torch.tensor(
-            [self.inputs.prefix_ids], dtype=ids.dtype, device=ids.device
+            [self.inputs.prefix_ids],
+            dtype=ids.dtype,
+            device=ids.device,
         ).expand(len(ids), -1)
         whole = torch.cat([prefix, ids], dim=1)  # (n, prefix + length)
         positions = torch.arange(whole.shape[1], device=ids.device)
@@ -360,9 +390,15 @@ class Scorer:
         are (n, length) ids.
         """
         ids = torch.as_tensor(suffixes, device=self.model.device)
-        return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1]
+        embeddings = self.model.backbone.get_input_embeddings()(ids)
+        _, gradient = self.relaxed(embeddings, ids)
+        return gradient
 
-    def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    def relaxed(
+        self,
+        embeddings: Tensor,
+        ids: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n,
         length, d), float32.
 
@@ -372,7 +408,7 @@ class Scorer:
         embeddings = embeddings.detach().requires_grad_()
         with one_thread(self.small):
             rewards = self._rewards(embeddings, ids)
-            gradient = torch.autograd.grad(rewards.sum(), embeddings)[0]
+            [gradient] = torch.autograd.grad(rewards.sum(), embeddings)
         return rewards.detach().float(), gradient.float()
 
 
@@ -412,7 +448,10 @@ class Block:
         ]
 
 
-def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
+def made_ahead(
+    model: RewardModel,
+    blocks: Iterable[Block],
+) -> Iterator[Block]:
     """Yield the blocks. On a device other than the CPU, a thread makes the next one while the
     caller computes.
 
@@ -433,6 +472,12 @@ def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
         while (block := coming.result()) is not None:
             coming = thread.submit(next_block)
             yield block
+
+
+def is_small(model: RewardModel) -> bool:
+    """Return whether a model computes on one thread, because it is small and on the CPU."""
+    is_on_cpu = torch.device(model.device).type == "cpu"
+    return is_on_cpu and model.backbone.num_parameters() < SMALL
 
 
 def reader_of(model: RewardModel) -> type[Scorer]:
@@ -462,10 +507,15 @@ def score(
         yield block, rewards
 
 
-def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) -> None:
+def _refuse_not_finite(
+    model: RewardModel,
+    block: Block,
+    rewards: np.ndarray,
+) -> None:
     bad = np.argwhere(~np.isfinite(rewards))
     if len(bad):
-        number, prompt = block.shard[bad[0][0]], block.inputs.conversation.prompt
+        number = block.shard[bad[0][0]]
+        prompt = block.inputs.conversation.prompt
         ids = list(block.inputs.reply_ids[number])
         # In float32 the weights themselves are the likely cause, not their dtype.
         wider = {

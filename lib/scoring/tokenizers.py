@@ -28,7 +28,9 @@ def kept_counts() -> pd.DataFrame:
         [(name, base) for base, names in bases().items() for name in names]
     )
     return of_models.set_axis(["nickname", "base"], axis=1).merge(
-        counts, on="base", validate="many_to_one"
+        counts,
+        on="base",
+        validate="many_to_one",
     )
 
 

@@ -40,17 +40,20 @@ def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
 
     pieces: (replies, length) each. A tree holds the replies that have one first token.
     """
-    rows = torch.full(
-        (sum(map(len, pieces)), max(piece.shape[1] for piece in pieces)), -1
-    )
-    for piece, part in zip(pieces, rows.split(list(map(len, pieces))), strict=True):
+    counts = list(map(len, pieces))
+    longest = max(piece.shape[1] for piece in pieces)
+    rows = torch.full((sum(counts), longest), -1)
+    for piece, part in zip(pieces, rows.split(counts), strict=True):
         part[:, : piece.shape[1]] = piece
+    lengths = (rows >= 0).sum(1)
     _, first = rows[:, 0].unique(return_inverse=True)
-    depths = torch.zeros(int(first.max()) + 1, dtype=torch.long)
-    depths = depths.scatter_reduce(0, first, (rows >= 0).sum(1), "amax")[first]
+    deepest = torch.zeros(int(first.max()) + 1, dtype=torch.long)
+    deepest = deepest.scatter_reduce(0, first, lengths, "amax")
+    depths = deepest[first]  # of each reply's tree, (replies,)
     for depth in depths.unique().tolist():
         numbers = np.flatnonzero(depths == depth)
-        numbers = numbers[np.lexsort(rows[numbers].numpy().T[::-1])]
+        ids = rows[numbers].numpy()
+        numbers = numbers[np.lexsort(ids.T[::-1])]
         yield rows[numbers, :depth], numbers
 
 
@@ -61,7 +64,8 @@ def new_tokens(rows: np.ndarray) -> np.ndarray:
     """
     is_new = np.ones(rows.shape, dtype=bool)
     # where a reply leaves the one before it, and from there on
-    is_new[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
+    differs = rows[1:] != rows[:-1]
+    is_new[1:] = np.logical_or.accumulate(differs, axis=1)
     return is_new & (rows >= 0)
 
 
@@ -71,14 +75,17 @@ def tree_of(suffixes: Tensor, device: str) -> Tree:
     """
     rows = suffixes.numpy()
     starts = new_tokens(rows)
-    node_of = np.where(starts, np.cumsum(starts).reshape(rows.shape) - 1, -1)
+    numbers = np.cumsum(starts).reshape(rows.shape) - 1
+    node_of = np.where(starts, numbers, -1)
     # the last reply that had a node of its own there has this one too
     node_of = np.maximum.accumulate(node_of, axis=0)
     replies, depths = np.nonzero(starts)
+    longest = rows.shape[1]
     # the node itself comes last
-    places = np.arange(rows.shape[1]) - (rows.shape[1] - 1) + depths[:, None]
+    places = np.arange(longest) - (longest - 1) + depths[:, None]
     ancestors = node_of[replies[:, None], places.clip(min=0)]
-    leaves = node_of[np.arange(len(rows)), (rows >= 0).sum(1) - 1]
+    last = (rows >= 0).sum(1) - 1
+    leaves = node_of[np.arange(len(rows)), last]
     parts = (rows[starts], ancestors, places < 0, leaves)
     return Tree(*(torch.from_numpy(part).to(device) for part in parts))
 
@@ -92,7 +99,8 @@ def outputs(
     """Return the backbone's output at the last token of each reply after a prefix of this
     length, (replies, d).
     """
-    positions = length + (~tree.missing).sum(1, keepdim=True) - 1
+    depths = (~tree.missing).sum(1, keepdim=True)
+    positions = length + depths - 1
     with attending(backbone, "prefix_and_ancestors"):
         out = backbone(
             input_ids=tree.ids[:, None],
@@ -120,10 +128,11 @@ def _attention(
     Query is (nodes, heads, 1, d). Key and value are (nodes, kv_heads, 1, d). For the rest see
     shared_prefix.attend.
     """
-    keys, values = (
-        part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value)
-    )
-    return attend(module, query, keys, values, tree.missing[:, None], **kwargs)
+    # (kv_heads, nodes, depth, d)
+    keys = key[:, :, 0].transpose(0, 1)[:, tree.ancestors]
+    values = value[:, :, 0].transpose(0, 1)[:, tree.ancestors]
+    unseen = tree.missing[:, None]
+    return attend(module, query, keys, values, unseen, **kwargs)
 
 
 AttentionInterface.register("prefix_and_ancestors", _attention)
