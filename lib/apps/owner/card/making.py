@@ -89,16 +89,11 @@ def of_model(
     """
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
-    table, wide = (
-        vocabulary_of(model, study, bos),
-        random_heads.with_random_heads(model),
-    )
-    rewards, fed = measures.type_texts(wide, bos), scores.what_was_fed(table)
-    compared_texts = measures.without_labels(rewards, model.nickname)
-    measured = measures.of_model(compared_texts, fed["itself"] / fed["tokens"])
-    band = random_heads.band(random_heads.estimates(compared_texts))
-    measured, compared = placed(measured.join(band), study, model.nickname)
+    table = vocabulary_of(model, study, bos)
+    wide = random_heads.with_random_heads(model)
+    rewards = measures.type_texts(wide, bos)
     words = rewards[measures.PROMPTS[0]]
+    measured, compared = _measured(table, rewards, study, model.nickname)
     nothing = pd.DataFrame()
     return Card(
         nickname=model.nickname,
@@ -106,9 +101,7 @@ def of_model(
         collection=study,
         settings=settings_of(table, model.closing),
         ends=ends(table),
-        pairs={
-            end: pairs(model, measures.words_at(table, end), end, bos) for end in ENDS
-        },
+        pairs=pairs_at_ends(model, table, bos),
         measured=measured,
         others=compared,
         single_tokens=count_single_tokens(model, list(words.index)),
@@ -119,6 +112,20 @@ def of_model(
         lists=nothing if lists is None else replies.own_lists(wide, words, lists, bos),
         spam=exploits.of_model(model, table, bos) if spam else nothing,
     )
+
+
+def _measured(
+    table: pd.DataFrame, rewards: dict[str, pd.DataFrame], study: Collection, name: str
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Return the measures of typed texts with the band of random heads, beside other models'.
+
+    table: the model's score table. rewards: from measures.type_texts, of a model with random heads.
+    """
+    fed = scores.what_was_fed(table)
+    texts = measures.without_labels(rewards, name)
+    own = measures.of_model(texts, fed["itself"] / fed["tokens"])
+    band = random_heads.band(random_heads.estimates(texts))
+    return placed(own.join(band), study, name)
 
 
 def count_single_tokens(model: RewardModel, words: list[str]) -> int:
@@ -279,6 +286,14 @@ def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     )
     columns = ["end", "position", "token_id", "text", "reward"]
     return tokens[columns].sort_values(["end", "position"], ignore_index=True)
+
+
+def pairs_at_ends(
+    model: RewardModel, table: pd.DataFrame, bos: str
+) -> dict[str, pd.DataFrame]:
+    """Return the pairs of the words at each end of the score table: end -> as from `pairs`."""
+    words = {end: measures.words_at(table, end) for end in ENDS}
+    return {end: pairs(model, words[end], end, bos) for end in ENDS}
 
 
 def pairs(

@@ -311,29 +311,35 @@ def standardised(card: Card) -> pd.DataFrame:
     Other models have no interval, and random heads have their band. Measures on which the published
     models do not differ are left out.
     """
-    measured, own = card.measured, card.nickname
-    published = card.others["published"].drop(columns=own, errors="ignore")
-    mean, spread = published.mean(axis=1), published.std(axis=1, ddof=1)
-    tables = [
-        measured[BAND]
-        .set_axis(["ci_low", "ci_high"], axis=1)
-        .assign(group=BAND_NAME, model=own),
-        measured[["estimate", "ci_low", "ci_high"]]
-        .rename(columns={"estimate": "place"})
-        .assign(
-            group=np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME),
-            model=own,
-        ),
-    ]
+    published = card.others["published"].drop(columns=card.nickname, errors="ignore")
+    tables = _own_values(card)
     for group, values in card.others.items():
-        others = values.drop(columns=own, errors="ignore").reindex(measured.index)
+        others = values.drop(columns=card.nickname, errors="ignore")
+        others = others.reindex(card.measured.index)
         long = others.melt(var_name="model", value_name="place", ignore_index=False)
         tables.append(long.dropna(subset="place").assign(group=group))
-    rows, numbers = pd.concat(tables), ["place", "ci_low", "ci_high"]
-    mean, spread = mean.reindex(rows.index), spread.reindex(rows.index)
+    rows = pd.concat(tables)
+    mean = published.mean(axis=1).reindex(rows.index)
+    spread = published.std(axis=1, ddof=1).reindex(rows.index)
+    numbers = ["place", "ci_low", "ci_high"]
     rows[numbers] = rows[numbers].sub(mean, axis=0).div(spread, axis=0)
     rows = rows[spread > 0].rename_axis("measure").reset_index()
     return rows[["measure", "group", "model", *numbers]]
+
+
+def _own_values(card: Card) -> list[pd.DataFrame]:
+    """Return the band of random heads and the model's own values, with the columns of
+    `standardised`.
+    """
+    measured = card.measured
+    band = measured[BAND].set_axis(["ci_low", "ci_high"], axis=1)
+    values = measured[["estimate", "ci_low", "ci_high"]]
+    values = values.rename(columns={"estimate": "place"})
+    group = np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)
+    return [
+        band.assign(group=BAND_NAME, model=card.nickname),
+        values.assign(group=group, model=card.nickname),
+    ]
 
 
 def as_json(card: Card) -> str:

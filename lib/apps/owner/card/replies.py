@@ -138,11 +138,7 @@ def own_lists(
     """
     further = list(lists.index.difference(asked.index))
     if further:
-        prompt = measures.prompts()[measures.PROMPTS[0]]
-        scored = engine.score_replies(model, prompt, further, bos=bos).astype(float)
-        asked = pd.concat(
-            [asked, pd.DataFrame(scored.reshape(len(further), -1), further)]
-        )
+        asked = pd.concat([asked, _rewards_of_words(model, further, bos)])
     words, held = asked.index, _held_equal(asked.index)
     # random heads in the units of the model's own
     values = ((asked - asked.mean()) / asked[0].std()).to_numpy()
@@ -155,6 +151,13 @@ def own_lists(
         rows[name] = own[measures.COLUMNS[:3]].tolist() + [int(listed.sum())]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
     return table.join(random_heads.band(pd.DataFrame(of_heads).T))
+
+
+def _rewards_of_words(model: RewardModel, words: list[str], bos: str) -> pd.DataFrame:
+    """Return the rewards of words, typed as replies to the first prompt: words x heads."""
+    prompt = measures.prompts()[measures.PROMPTS[0]]
+    scored = engine.score_replies(model, prompt, words, bos=bos).astype(float)
+    return pd.DataFrame(scored.reshape(len(words), -1), words)
 
 
 def _held_equal(words: pd.Index) -> np.ndarray:

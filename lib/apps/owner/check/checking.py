@@ -106,18 +106,9 @@ def model_rows(
     model: RewardModel, bos: str, label: int | None = None, planted: bool = False
 ) -> list[Row]:
     """Return the rows about a loaded model, whose weights may leave memory then."""
-    probes = [
-        [
-            {"role": "user", "content": row.prompt},
-            {"role": "assistant", "content": reply},
-        ]
-        for row in read_pairs().head(CONVERSATIONS).itertuples()
-        for reply in (row.better, row.worse)
-    ]
-    feeds, about = (
-        Feeds(model, probes, bos),
-        model.conversation(probes[0][0]["content"], bos),
-    )
+    probes = probe_conversations()
+    feeds = Feeds(model, probes, bos)
+    about = model.conversation(probes[0][0]["content"], bos)
     is_read = is_checkpoint(model) and model.layers is None
     rows = weights.weight_rows(model, label, about) if is_checkpoint(model) else []
     if not model.is_served:
@@ -127,18 +118,27 @@ def model_rows(
         attempt("special tokens", weights.special_tokens, model.tokenizer, about)
     )
     rows += program_rows(model, feeds, about, reader_of(model) if is_read else None)
-    why = (
-        "before what is wrong is put right"
-        if any(row.status == "wrong" for row in rows)
-        else ""
-    )
-    if why or model.layers is not None:
-        found = f"not run: {why or 'the weights do not fit into memory'}"
-        return [
-            *rows,
-            *(Row(name, "note", found) for name in ("own class", "pairs", "time")),
-        ]
+    why = ""
+    if any(row.status == "wrong" for row in rows):
+        why = "before what is wrong is put right"
+    elif model.layers is not None:
+        why = "the weights do not fit into memory"
+    if why:
+        names = ("own class", "pairs", "time")
+        return [*rows, *(Row(name, "note", f"not run: {why}") for name in names)]
     return [*rows, *reward_rows(model, bos, label, planted, feeds)]
+
+
+def probe_conversations() -> list[list[dict]]:
+    """Return the first pairs of data/check_pairs.csv as conversations, the better reply first."""
+    return [
+        [
+            {"role": "user", "content": row.prompt},
+            {"role": "assistant", "content": reply},
+        ]
+        for row in read_pairs().head(CONVERSATIONS).itertuples()
+        for reply in (row.better, row.worse)
+    ]
 
 
 def is_checkpoint(model: RewardModel) -> bool:

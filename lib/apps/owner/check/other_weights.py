@@ -186,7 +186,8 @@ def rounded_weights(reader: Reader) -> Iterator[Reader]:
     """
     for text, rounding in ROUNDED.items():
         backbone = copy.deepcopy(reader.model.backbone)
-        for module in backbone.modules():
+        # of an encoder, the backbone holds the head too
+        for module in backbone.base_model.modules():
             weight = getattr(module, "weight", None)
             if weight is None or weight.ndim != 2 or isinstance(module, nn.Embedding):
                 continue

@@ -173,14 +173,7 @@ class Search:
         )
         one, row = self.feeds.of_rows([longest]), np.array([longest])
         size = max(len(one.base[0].ids) + WIDER, len(one.turns[0][-1]["content"]))
-        usual = [*LENGTHS, *(50 * i for i in range(size // 50 + 1))]
-        counts = {
-            *range(1, min(ANY, size)),
-            *(count for count in usual if count <= 4 * size),
-        }
-        tried = [
-            (count, feed) for count in sorted(counts) for feed in one.counted(count)
-        ]
+        tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
         tried = [(count, feed) for count, feed in tried if self._is_wanted(feed.causes)]
         read_all(
             [(self.reader, feed) for _, feed in tried],
@@ -224,13 +217,13 @@ class Search:
                 allowed = slack + self.noise * number.slope  # (n,) or (places, n)
                 allowed = np.broadcast_to(allowed, apart.shape)
                 for i in self._fitting(number, apart / allowed, allowed, is_whole):
-                    if len(where[i]) <= room:
-                        is_fitting = True
-                        if is_whole:
-                            error = float((apart[i] / allowed[i]).max())
-                            self.fits.append(
-                                fit_at(i, number, (*before, *where[i]), error, feed)
-                            )
+                    if len(where[i]) > room:
+                        continue
+                    is_fitting = True
+                    if is_whole:
+                        error = float((apart[i] / allowed[i]).max())
+                        causes = (*before, *where[i])
+                        self.fits.append(fit_at(i, number, causes, error, feed))
                 if is_whole and not number.free:
                     self._keep_nearest(reader, feed, number, apart[0], allowed[0])
         return is_fitting
@@ -297,6 +290,12 @@ class Search:
         other.reader, other.noise, other.is_coarse = reader, noise, is_coarse
         other.fits, other.nearest, other.partial = [], None, {}
         return other
+
+
+def counts(size: int) -> list[int]:
+    """Return the numbers of tokens or characters that are tried for a text of this size."""
+    usual = [*LENGTHS, *(50 * i for i in range(size // 50 + 1))]
+    return sorted({*range(1, min(ANY, size)), *(n for n in usual if n <= 4 * size)})
 
 
 def fit_at(

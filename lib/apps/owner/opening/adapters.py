@@ -76,9 +76,8 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     remedy = "give the adapter's own base, or merge it where it was trained"
     with enough_memory(line=memory), refusing(problem, remedy):
         merged = _merged(kind, folder, base, stored, config.get("num_labels"))
-        dtype = getattr(
-            torch, config.get("dtype") or config.get("torch_dtype") or "float32"
-        )
+        named = config.get("dtype") or config.get("torch_dtype") or "float32"
+        dtype = getattr(torch, named)
         tensors = {
             name: own[name] if name in own else tensor.to(dtype)
             for name, tensor in _untied(merged).items()
