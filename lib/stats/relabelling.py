@@ -118,6 +118,11 @@ def _is_rejected(
     return reached / relabellings < 1 - level
 
 
+def as_square(pairs: np.ndarray) -> np.ndarray:
+    """Return values of pairs i < j, row by row, as a symmetric matrix with a diagonal of zeros."""
+    return squareform(pairs)
+
+
 def _end(
     estimate: float,
     reach: float,
@@ -150,8 +155,8 @@ def _relabelled(
     """Yield the products of the relabelled residual with each of some values, all (pairs,): for the
     observed order, (values, 1), then for all orders, in blocks that hold the observed one again.
     """
-    square = squareform(residual)
-    weights = np.stack([squareform(each) for each in values])
+    square = as_square(residual)
+    weights = np.stack([as_square(each) for each in values])
     models = len(square)
     if models <= EXACT:
         observed = np.arange(models)[None]
