@@ -75,11 +75,7 @@ def draw_sources(
     return figure
 
 
-def _draw_slopes(
-    axes: Axes,
-    rows: pd.DataFrame,
-    models: list[str],
-) -> None:
+def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
     """Draw the slopes of one panel with their intervals, a row per model."""
     rows = rows.assign(**rows.reindex(columns=["sign", "read"]).fillna(""))
     offsets = {"positive": -0.15, "negative": 0.15}

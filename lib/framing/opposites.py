@@ -33,11 +33,7 @@ def correlations(
     return Measured(pd.Series(values), pd.DataFrame(influence))
 
 
-def both_and_either(
-    table: pd.DataFrame,
-    good: str,
-    bad: str,
-) -> pd.DataFrame:
+def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
     """Return the score table with two more columns: `both` = good + bad, `either` = good - bad
     (Tables A8, A9).
 
@@ -51,12 +47,7 @@ def both_and_either(
     )
 
 
-def corners(
-    table: pd.DataFrame,
-    good: str,
-    bad: str,
-    n: int = 3,
-) -> pd.DataFrame:
+def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFrame:
     """Return the n most extreme tokens of each corner of Fig 4 (both, neither, good only, bad
     only), in order.
 

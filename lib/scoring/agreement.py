@@ -100,11 +100,7 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
         factor = (1 + unit * share).to(exact.device)
         return (exact.float() * factor).to(exact.dtype)
 
-    def round_input(
-        _: nn.Module,
-        given: tuple,
-        named: dict,
-    ) -> tuple[tuple, dict]:
+    def round_input(_: nn.Module, given: tuple, named: dict) -> tuple[tuple, dict]:
         if "hidden_states" in named:
             return given, named | {"hidden_states": rounded(named["hidden_states"])}
         return (rounded(given[0]), *given[1:]), named
@@ -225,11 +221,7 @@ def of_architecture(model: RewardModel, error: BaseException) -> str:
     )
 
 
-def replies_to_compare(
-    scorer: "Scorer",
-    longest: int,
-    several: bool,
-) -> list[Ids]:
+def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Ids]:
     """Return replies of this length, at most LONGEST, and with `several` 15 or more of other
     lengths as well.
 
@@ -326,10 +318,7 @@ def pieces_of(replies: Sequence[Ids]) -> list[Tensor]:
     return [torch.tensor(by_length[length]) for length in sorted(by_length)]
 
 
-def _each(
-    read: Callable[[Tensor], Reading],
-    pieces: Sequence[Tensor],
-) -> Reading:
+def _each(read: Callable[[Tensor], Reading], pieces: Sequence[Tensor]) -> Reading:
     """Return what `read` returns for all pieces, joined."""
     states, rewards = zip(*(read(piece) for piece in pieces), strict=True)
     return Reading(torch.cat(states), torch.cat(rewards))

@@ -51,11 +51,7 @@ class LayerByLayer(Scorer):
             return self.hidden[None]
         return layers_of(self.model).embed(super()._states_to_enter())
 
-    def _rewards(
-        self,
-        suffixes: Tensor,
-        ids: Tensor | None = None,
-    ) -> Tensor:
+    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         raise InputError(
             f"{self.model.nickname} is read layer by layer, once for all replies; load with "
             "--stream 0"
@@ -146,10 +142,7 @@ def _report_passes(model: RewardModel, block: Block, most: int) -> None:
         )
 
 
-def _passes(
-    blocks: Iterable[Block],
-    most: int,
-) -> Iterator[list[Block]]:
+def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     """Yield the blocks in lists of at most that many tokens, and at least one block."""
     together: list[Block] = []
     tokens = 0
@@ -281,10 +274,7 @@ def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"layer": layers, "rho": rho})
 
 
-def settled_layers(
-    rewards: np.ndarray,
-    near: float = NEAR,
-) -> np.ndarray:
+def settled_layers(rewards: np.ndarray, near: float = NEAR) -> np.ndarray:
     """Return for each reply the layer (from 1) from which its rank stays near its final rank,
     (replies,) int.
 

@@ -19,11 +19,7 @@ class WholeConversations(Scorer):
         if self.computes_here:
             self._report_whole_reading()
 
-    def _rewards(
-        self,
-        suffixes: Tensor,
-        ids: Tensor | None = None,
-    ) -> Tensor:
+    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return rewards, (n,), of suffixes that are ids, (n, length), or embeddings, (n, length,
         d).
         """

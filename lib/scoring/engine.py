@@ -72,10 +72,7 @@ def score_inputs(
     return rewards[np.argsort(numbers)][inputs.group]
 
 
-def score_rows(
-    model: RewardModel,
-    inputs: Sequence[Inputs],
-) -> list[np.ndarray]:
+def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]:
     """Return the rewards of the replies to each of several prompts, (replies,) float32 each. See
     score_replies.
     """
@@ -139,11 +136,7 @@ def score_vocabulary(
         return scores.read(path) if missing else table
 
 
-def _refuse_names(
-    model: RewardModel,
-    prompts: Iterable[str],
-    path: Path,
-) -> None:
+def _refuse_names(model: RewardModel, prompts: Iterable[str], path: Path) -> None:
     """Raise InputError for a prompt's name that no column can have, and for a model that does not
     belong into the path's collection. All ways meet here: a notebook opened by hand too.
     """
@@ -153,19 +146,13 @@ def _refuse_names(
         refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
-def _about_when(
-    started: float,
-    prompts: dict[str, str],
-) -> dict[str, Any]:
+def _about_when(started: float, prompts: dict[str, str]) -> dict[str, Any]:
     """Return the prompts of a table and when its scoring started, in UTC."""
     start = datetime.datetime.fromtimestamp(started, datetime.UTC)
     return {"prompts": prompts, "start": start.isoformat(timespec="seconds")}
 
 
-def _earlier_runs(
-    table: pd.DataFrame,
-    run: dict,
-) -> list[dict]:
+def _earlier_runs(table: pd.DataFrame, run: dict) -> list[dict]:
     """Return what a table says of the runs before this one, which may have had other versions and
     another device.
     """
@@ -218,11 +205,7 @@ class _Progress:
     bar: tqdm
     rewards: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def unfinished(
-        self,
-        inputs: Inputs,
-        blocks: list[Block],
-    ) -> Iterator[Block]:
+    def unfinished(self, inputs: Inputs, blocks: list[Block]) -> Iterator[Block]:
         """Yield the blocks that have no finished shard, and take the rewards of the others."""
         prompt, count = inputs.conversation.prompt, len(inputs.suffixes)
         rewards = self.rewards[prompt] = np.empty(count, dtype=np.float32)
@@ -330,11 +313,7 @@ def tokens_of(
     return conversations.vocabulary(model.tokenizer, token_ids)
 
 
-def sample(
-    model: RewardModel,
-    tokens: int,
-    seed: int = 0,
-) -> list[int]:
+def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
     """Return the token ids of a random sample of two or more of the vocabulary, in order; all if
     it has no more.
     """
@@ -357,10 +336,7 @@ def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
     return [(i,) for i in tokens["token_id"].tolist()]
 
 
-def blocks_of(
-    inputs: Inputs,
-    most: int = REPLIES_PER_SHARD,
-) -> list[Block]:
+def blocks_of(inputs: Inputs, most: int = REPLIES_PER_SHARD) -> list[Block]:
     """Return the inputs in blocks of at most that many replies: the same wherever they are
     scored.
     """

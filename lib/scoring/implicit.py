@@ -55,11 +55,7 @@ class LogRatio(Scorer):
         # replies are no trees here: the logits after each token are needed
         return False
 
-    def _rewards(
-        self,
-        suffixes: Tensor,
-        ids: Tensor | None = None,
-    ) -> Tensor:
+    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
         policy, reference = (
             reader.log_probability(suffixes, counted) for reader in self.readers

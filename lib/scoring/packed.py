@@ -50,11 +50,7 @@ class Rows(NamedTuple):
     leaves: Tensor
 
 
-def rows_of(
-    suffixes: Tensor,
-    device: str,
-    width: int = WIDTH,
-) -> Rows:
+def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     """Return sorted suffixes packed into rows of `width` tokens.
 
     Suffixes are ids on the CPU, (n, longest), padded at the end with -1. A reply longer than the
@@ -82,10 +78,7 @@ def rows_of(
     return Rows(nodes_of[0], nodes_of[1], seen, torch.from_numpy(leaves).to(device))
 
 
-def _assign_columns(
-    is_new: np.ndarray,
-    row_of: np.ndarray,
-) -> np.ndarray:
+def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
     """Return the column of each token of each reply, (n, longest); a token that is shared has one.
 
     is_new: which tokens are nodes of their own, (n, longest). row_of: the row of each reply, (n,).
@@ -119,11 +112,7 @@ def _seen(
     return seen
 
 
-def _assign_rows(
-    new: np.ndarray,
-    lengths: np.ndarray,
-    width: int,
-) -> np.ndarray:
+def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
     """Return the row of each reply, (n,): a row is filled in order until the next reply does not
     fit.
     """
@@ -139,10 +128,7 @@ def _assign_rows(
     return np.array(rows)
 
 
-def _pairs_of(
-    columns: np.ndarray,
-    depths: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return each node with each of its ancestors: numbers and the ancestors' columns, (pairs,).
 
     columns: those of the tokens of each node's reply, (nodes, longest). depths: (nodes,).
@@ -263,12 +249,7 @@ def flex() -> Callable:
 def blocks_of(seen: Tensor) -> BlockMask:
     """Return the mask, (rows, 1, width, prefix and width), as FlexAttention reads it."""
 
-    def is_seen(
-        row: Tensor,
-        head: Tensor,
-        query: Tensor,
-        key: Tensor,
-    ) -> Tensor:
+    def is_seen(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return seen[row, 0, query, key]
 
     rows, _, width, keys = seen.shape
@@ -308,10 +289,7 @@ def outputs(
 # --- compiled parts -------------------------------------------------------------------------------
 
 
-def parts_of(
-    backbone: PreTrainedModel,
-    backend: str = "inductor",
-) -> list[Part]:
+def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]:
     """Return the compiled forward functions of norms and MLPs, and the compiled rotary embedding of
     this architecture.
 

@@ -64,10 +64,7 @@ def score(
     yield from reader.each_block(model, others, tokens_per_batch, bar)
 
 
-def _batches(
-    blocks: list[Block],
-    most: int,
-) -> Iterator[list[Block]]:
+def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
     """Yield the blocks in lists whose prompts have at most that many tokens together.
 
     Prompts with one reply are read with it, and not mixed with others.
@@ -98,11 +95,7 @@ def _longest(blocks: list[Block]) -> list[Block]:
     return ordered[: int(np.searchsorted(replies, COMPARED)) + 1]
 
 
-def _disagreement(
-    model: RewardModel,
-    blocks: list[Block],
-    most: int,
-) -> str:
+def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
     """Return how the rewards of these blocks differ from those of replies read one by one; "" if
     they agree.
 
@@ -151,11 +144,7 @@ def _rms(differences: np.ndarray) -> float:
     return float(np.sqrt(np.square(differences).mean()))
 
 
-def _read_alone(
-    model: RewardModel,
-    block: Block,
-    copies: int,
-) -> np.ndarray:
+def _read_alone(model: RewardModel, block: Block, copies: int) -> np.ndarray:
     """Return the rewards of so many copies of a block's only reply, read together without
     padding, (copies,).
     """
@@ -163,11 +152,7 @@ def _read_alone(
     return np.concatenate(_rewards(model, [block] * copies, most))
 
 
-def _rewards(
-    model: RewardModel,
-    blocks: list[Block],
-    most: int,
-) -> list[np.ndarray]:
+def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndarray]:
     """Return the rewards of each block, (replies,) float32. After running out of memory, halves
     are read.
     """
@@ -187,11 +172,7 @@ def _rewards(
     return first + _rewards(model, blocks[middle:], most // 2)
 
 
-def _read_together(
-    model: RewardModel,
-    blocks: list[Block],
-    most: int,
-) -> Tensor:
+def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor:
     """Return the rewards of all replies of the blocks, (replies,)."""
     prompts = [block.inputs.prefix_ids for block in blocks]
     replies = [block.inputs.suffixes[i] for block in blocks for i in block.shard]
@@ -217,10 +198,7 @@ def _read_together(
     return model.head(states.float(), None)
 
 
-def _positions_read(
-    model: RewardModel,
-    whole: list[Ids],
-) -> np.ndarray:
+def _positions_read(model: RewardModel, whole: list[Ids]) -> np.ndarray:
     """Return at which token of each conversation its reward is read, (replies,)."""
     if model.read_at != "last_not_pad":
         return np.array([len(ids) - 1 for ids in whole])

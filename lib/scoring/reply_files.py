@@ -79,11 +79,7 @@ def score(
     return table
 
 
-def _rows(
-    model: RewardModel,
-    inputs: Inputs,
-    rewards: np.ndarray,
-) -> pd.DataFrame:
+def _rows(model: RewardModel, inputs: Inputs, rewards: np.ndarray) -> pd.DataFrame:
     """Return reward, read and input for the replies to one context."""
     tokenizer = model.tokenizer
     read = [inputs.reply_ids[group] for group in inputs.group]
@@ -130,11 +126,7 @@ def score_file(
     return len(table), target
 
 
-def _target(
-    model: RewardModel,
-    file: Path,
-    out: str | None,
-) -> Path:
+def _target(model: RewardModel, file: Path, out: str | None) -> Path:
     """Return where the rewards go. InputError unless this is another .csv or .parquet file."""
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     problem = ""
@@ -149,11 +141,7 @@ def _target(
     return target
 
 
-def _report_control_tokens(
-    model: RewardModel,
-    file: Path,
-    replies: pd.Series,
-) -> None:
+def _report_control_tokens(model: RewardModel, file: Path, replies: pd.Series) -> None:
     """Print a line if replies hold texts that the tokenizer reads as control tokens."""
     added = model.tokenizer.added_tokens_decoder.values()
     control = [token.content for token in added if token.special and token.content]
@@ -167,11 +155,7 @@ def _report_control_tokens(
         )
 
 
-def _scored(
-    model: RewardModel,
-    given: pd.DataFrame,
-    bos: str,
-) -> pd.DataFrame:
+def _scored(model: RewardModel, given: pd.DataFrame, bos: str) -> pd.DataFrame:
     """Return reply and OURS for a file's replies. given: as from read_replies."""
     contexts = list(map(json.loads, given["context"]))
     scored = score(model, contexts, given["reply"].tolist(), bos)
@@ -271,10 +255,7 @@ def _for_parquet(column: pd.Series) -> pd.Series:
     return column.astype("str") if column.dtype == object else column
 
 
-def read_replies(
-    file: Path,
-    unread: Collection[str] = NOT_PASSED_ON,
-) -> pd.DataFrame:
+def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.DataFrame:
     """Return a file's rows and columns, with `reply`, and with `context` (the turns before the
     reply, as JSON).
 
@@ -308,10 +289,7 @@ def read_replies(
     return pd.DataFrame(table, dtype=object)
 
 
-def _columns(
-    row: dict,
-    turns: Turns,
-) -> dict[str, object]:
+def _columns(row: dict, turns: Turns) -> dict[str, object]:
     """Return the columns of a row: its fields as they stood, prompt, context and reply."""
     columns = {}
     for name, value in row.items():
@@ -394,11 +372,7 @@ def _turns_of(row: dict) -> list[dict] | None:
     return turns if has_texts and is_known and ends_well else None
 
 
-def _problem_of(
-    row: object,
-    turns: list[dict] | None,
-    unread: Collection[str],
-) -> str:
+def _problem_of(row: object, turns: list[dict] | None, unread: Collection[str]) -> str:
     """Return why a row with these turns is not understood, the end of a sentence; "" if it is."""
     if not isinstance(row, dict):
         return NO_TEXTS

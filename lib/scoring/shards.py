@@ -13,10 +13,7 @@ from tqdm import tqdm
 from ..io import replacing
 
 
-def split(
-    suffixes: Sequence[tuple[int, ...]],
-    most: int,
-) -> list[list[np.ndarray]]:
+def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
     """Return shards of at most that many replies, each in pieces of one length: their indices.
 
     suffixes: the ids that are scored for each reply. Replies that begin alike stand together, flat

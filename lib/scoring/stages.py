@@ -250,11 +250,7 @@ class Scorer:
             self.tokens_per_batch = max(1, tokens // 2)
         return results
 
-    def _rewards(
-        self,
-        suffixes: Tensor,
-        ids: Tensor | None = None,
-    ) -> Tensor:
+    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length,
         d), of these ids.
         """
@@ -316,21 +312,11 @@ class Scorer:
         last = self.of_shared(rows)  # (n, d)
         return self._reading(last[:, None], None, self.hidden)
 
-    def _reading(
-        self,
-        states: Tensor,
-        where: Tensor | None,
-        hidden: Tensor,
-    ) -> Reading:
+    def _reading(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Reading:
         rewards = self._read(states, where, hidden).float()
         return Reading(states[:, -1].float(), rewards)
 
-    def _read(
-        self,
-        states: Tensor,
-        where: Tensor | None,
-        hidden: Tensor,
-    ) -> Tensor:
+    def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
         """Return the rewards that the head computes from states, (n, length, d), at the tokens
         `where` (see _read_at).
 
@@ -394,11 +380,7 @@ class Scorer:
         _, gradient = self.relaxed(embeddings, ids)
         return gradient
 
-    def relaxed(
-        self,
-        embeddings: Tensor,
-        ids: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n,
         length, d), float32.
 
@@ -448,10 +430,7 @@ class Block:
         ]
 
 
-def made_ahead(
-    model: RewardModel,
-    blocks: Iterable[Block],
-) -> Iterator[Block]:
+def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield the blocks. On a device other than the CPU, a thread makes the next one while the
     caller computes.
 
@@ -507,11 +486,7 @@ def score(
         yield block, rewards
 
 
-def _refuse_not_finite(
-    model: RewardModel,
-    block: Block,
-    rewards: np.ndarray,
-) -> None:
+def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) -> None:
     bad = np.argwhere(~np.isfinite(rewards))
     if len(bad):
         number = block.shard[bad[0][0]]

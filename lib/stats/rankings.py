@@ -23,11 +23,7 @@ def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
     )
 
 
-def ends(
-    table: pd.DataFrame,
-    prompt: str,
-    n: int = 22,
-) -> pd.DataFrame:
+def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
     """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2
     has n = 22).
     """
@@ -71,11 +67,7 @@ def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
     return side_by_side(tables, "reward", n)
 
 
-def overlap(
-    rewards: pd.DataFrame,
-    n: int = 22,
-    end: str = "optimal",
-) -> pd.DataFrame:
+def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.DataFrame:
     """Return the share of the n optimal (or pessimal) texts that two models share, models x models,
     in [0, 1].
 

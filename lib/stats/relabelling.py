@@ -123,11 +123,7 @@ def as_square(pairs: np.ndarray) -> np.ndarray:
     return squareform(pairs)
 
 
-def _end(
-    estimate: float,
-    reach: float,
-    is_rejected: Callable[[float], bool],
-) -> float:
+def _end(estimate: float, reach: float, is_rejected: Callable[[float], bool]) -> float:
     """Return where effects begin to be rejected, seen from the estimate in the direction of
     reach.
     """
@@ -169,10 +165,7 @@ def _relabelled(
         yield sums
 
 
-def _shares_of_length(
-    sums: np.ndarray,
-    total: float,
-) -> tuple[np.ndarray, np.ndarray]:
+def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the first two rows of `products`, divided by the length that the other rows leave of
     the predictor.
 
@@ -226,11 +219,7 @@ def _strengths(
         yield np.where(left > least, strength, 0.0)
 
 
-def products(
-    square: np.ndarray,
-    weights: np.ndarray,
-    orders: np.ndarray,
-) -> np.ndarray:
+def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
     """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m,
     orders).
 

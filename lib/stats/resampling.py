@@ -37,11 +37,7 @@ def interval(draws) -> tuple[np.ndarray, np.ndarray]:
     return ci_low, ci_high
 
 
-def side(
-    ci_low: float,
-    ci_high: float,
-    limit: float = 0.0,
-) -> str:
+def side(ci_low: float, ci_high: float, limit: float = 0.0) -> str:
     """Return "for" if the interval lies above the limit, "against" if below it; "undecided"
     otherwise, and for NaN.
     """
@@ -52,11 +48,7 @@ def side(
     return "undecided"
 
 
-def orders(
-    n: int,
-    permutations: int,
-    seed=0,
-) -> np.ndarray:
+def orders(n: int, permutations: int, seed=0) -> np.ndarray:
     """Return (permutations + 1, n): the observed order, 0 to n - 1, then random ones."""
     random = np.random.default_rng(seed)
     observed = np.arange(n)
