@@ -31,7 +31,7 @@ from benchmarks.shapes import TRUE_SHAPES
 from lib import ROOT
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
-from lib.scoring import agreement, engine, stages
+from lib.scoring import agreement, engine, packed, stages
 from lib.search import gcg, objective, searches
 
 # bfloat16 operations/s of the makers' data sheets, by part of the name
@@ -49,6 +49,7 @@ BASES = {"llama": "Llama 3.1", "gemma": "Gemma 2"}
 REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}
 TESTS = (
     "tests/scoring/test_trees.py",
+    "tests/scoring/test_packed.py",
     "tests/scoring/test_noise.py",
     "tests/scoring/test_implicit.py",
     "tests/search/test_gcg.py",
@@ -142,9 +143,11 @@ def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
             engine.score_replies(model, QUESTION, ids, reply_mode="ids")
             for model in (here, there)
         )
+        in_rows = replace(there, reader=packed.PackedScorer)
+        third = engine.score_replies(in_rows, QUESTION, ids, reply_mode="ids")
         yield (
-            f"{family}: largest difference from the CPU's rewards",
-            float(np.abs(first - second).max()),
+            f"{family}: largest difference from the CPU's rewards, and packed in rows",
+            f"{np.abs(first - second).max():.2g}, {np.abs(first - third).max():.2g}",
         )
         scorers = [
             stages.Scorer(each, each.inputs_for(QUESTION, ids[:1], reply_mode="ids"))
@@ -201,6 +204,10 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
     )
     yield from (
         (f"{name}: {what}", value)
+        for what, value in packed_in_rows(model, inputs, seconds, rewards, asked)
+    )
+    yield from (
+        (f"{name}: {what}", value)
         for what, value in rivals(model, inputs, texts, seconds, asked)
     )
 
@@ -224,6 +231,38 @@ def agreeing(model: RewardModel, inputs: Inputs) -> Iterator[Row]:
         "rewards, in sd: shared against whole, noise",
         f"{differs.rewards:.3g}, {noise.rewards:.3g}",
     )
+
+
+def packed_in_rows(
+    model: RewardModel,
+    inputs: Inputs,
+    seconds: float,
+    expected: np.ndarray,
+    asked: argparse.Namespace,
+) -> Iterator[Row]:
+    """Compare replies packed in rows, as they are and with compiled parts, with trees: the same
+    replies, their seconds and rewards.
+    """
+    blocks = engine.blocks_of(inputs)
+    for compiled in (False, True):
+        way = "packed, compiled" if compiled else "packed"
+        other = replace(model, reader=packed.PackedScorer, compiled=compiled)
+        scorer = packed.PackedScorer(other, inputs)
+        yield (
+            f"{way}: shares its prefix",
+            "yes" if scorer.shares_prefix else f"no: {scorer.reason}",
+        )
+        first, _ = timed(partial(ours, other, blocks[:1]), asked.device)
+        yield f"{way}: first block, compiling included, s", first
+        peak_memory(asked.device)
+        took, rewards = timed(partial(ours, other, blocks), asked.device)
+        yield f"{way}: seconds; over ours", f"{took:.3g}; {took / seconds:.3f}"
+        yield f"{way}: peak memory, GiB", peak_memory(asked.device)
+        differs = np.abs(rewards - expected) / expected.std()
+        yield (
+            f"{way}: difference from ours in sd, median and largest",
+            f"{np.median(differs):.3g}, {differs.max():.3g}",
+        )
 
 
 def rivals(
@@ -337,6 +376,17 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
         partial(searches.search, goal, start, gcg.Settings(budget=budget)), asked.device
     )
     yield f"search: {budget} evaluations, s", seconds
+    four = {str(n): rng.choice(allowed, 5) for n in range(4)}
+    for name, reader in (("ours", None), ("packed", packed.PackedScorer)):
+        model = replace(model, reader=reader)
+        goal = objective.Objective(
+            model, QUESTION, "optimal", allowed, reply_mode="ids"
+        )
+        eight = partial(
+            searches.search_both_ways, goal, four, gcg.Settings(budget=budget // 2)
+        )
+        seconds, _ = timed(eight, asked.device)
+        yield f"search: {4 * budget} evaluations, eight searches, {name}, s", seconds
 
 
 def two_devices(asked: argparse.Namespace) -> Iterator[Row]:
