@@ -256,7 +256,11 @@ def packed_in_rows(
         yield f"{way}: first block, compiling included, s", first
         peak_memory(asked.device)
         took, rewards = timed(partial(ours, other, blocks), asked.device)
-        yield f"{way}: seconds; over ours", f"{took:.3g}; {took / seconds:.3f}"
+        again, _ = timed(partial(ours, other, blocks), asked.device)
+        yield (
+            f"{way}: seconds, and of another prompt; over ours",
+            f"{took:.3g}, {again:.3g}; {took / seconds:.3f}, {again / seconds:.3f}",
+        )
         yield f"{way}: peak memory, GiB", peak_memory(asked.device)
         differs = np.abs(rewards - expected) / expected.std()
         yield (
@@ -440,7 +444,7 @@ def tests(asked: argparse.Namespace) -> Iterator[Row]:
         *chosen,
     ]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False
     )
     lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
     yield "tests", lines[-1]

@@ -2,8 +2,8 @@
 
 A row holds many replies, and those that begin alike share their first tokens, as in trees. One mask
 lets each token see the prompt, its ancestors and itself, so a fast attention over whole rows can be
-used. Norms, MLPs and rotary embeddings are compiled on a GPU. `open_model(..., packed=True)` asks
-for it.
+used; where scores are capped, as in Gemma 2, the attention stays that of trees. Norms, MLPs and
+rotary embeddings are compiled on a GPU. `open_model(..., packed=True)` asks for it.
 Scorer is the reference, and faster on a CPU.
 """
 
@@ -11,21 +11,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import (
-    BlockMask,
-    create_block_mask,
-    flex_attention,
-)
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
-from ..models.shared_prefix import attend, attending, refuse_unknown
+from ..models.shared_prefix import attending, refuse_unknown
 from . import trees
 from .stages import Scorer
 
@@ -50,8 +45,8 @@ class Rows(NamedTuple):
     leaves: Tensor
 
 
-def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
-    """Return sorted suffixes packed into rows of `width` tokens.
+def rows_of(suffixes: Tensor, device: str, width: int = WIDTH, least: int = 1) -> Rows:
+    """Return sorted suffixes packed into rows of `width` tokens, so many rows at least.
 
     Suffixes are ids on the CPU, (n, longest), padded at the end with -1. A reply longer than the
     width widens all rows. A reply is never divided, and its first tokens are shared within a row.
@@ -66,7 +61,7 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
     column_of = _assign_columns(is_new, row_of)  # (n, longest)
     replies, depths = np.nonzero(is_new)  # of each node, in the order of the rows
     rows, columns = row_of[replies], column_of[is_new]
-    count = int(row_of[-1]) + 1
+    count = max(int(row_of[-1]) + 1, least)
     ids, depth_of = np.zeros((2, count, width), dtype=np.int64)
     ids[rows, columns] = tokens[is_new]
     depth_of[rows, columns] = depths
@@ -151,8 +146,6 @@ def _attention(
     scaling: float,
     shared: list[tuple[Tensor, Tensor]],
     seen: Tensor,
-    blocks: BlockMask | None,
-    softcap: float | None = None,
     sliding_window: int | None = None,
     **others: object,
 ) -> tuple[Tensor, None]:
@@ -160,100 +153,27 @@ def _attention(
 
     The result is (rows, width, heads, d).
     Query is (rows, heads, width, d). Key and value are (rows, kv_heads, width, d). seen is (rows,
-    1, width, prefix and width). For scaling, shared and softcap see shared_prefix.attend.
-    ValueError for an argument that may change the result, such as the sinks of GPT-OSS (s_aux). The
+    1, width, prefix and width). For scaling and shared see shared_prefix.attend. ValueError for an
+    argument that may change the result, such as the sinks of GPT-OSS (s_aux) or a soft cap. The
     window was compared with the longest reply before (stages.can_share_prefix).
     """
     refuse_unknown(others)
     # (kv_heads, prefix, d)
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
-    is_grouped = query.shape[1] > key.shape[1]
-    if softcap is not None and blocks is None:  # SDPA cannot cap scores
-        how = {"scaling": scaling, "shared": shared, "softcap": softcap}
-        return _attend_capped(module, query, key, value, seen, **how)
     count = len(query)
     prefix_key = prefix_key.expand(count, -1, -1, -1)
     prefix_value = prefix_value.expand(count, -1, -1, -1)
     # (rows, kv_heads, prefix and width, d)
     keys = torch.cat([prefix_key, key], dim=2)
     values = torch.cat([prefix_value, value], dim=2)
-    if softcap is None:
-        out = scaled_dot_product_attention(
-            query,
-            keys,
-            values,
-            seen,
-            scale=scaling,
-            enable_gqa=is_grouped,
-        )
-    else:
-        out = flex()(
-            query,
-            keys,
-            values,
-            cap_of(softcap),
-            blocks,
-            scaling,
-            enable_gqa=is_grouped,
-        )
+    is_grouped = query.shape[1] > key.shape[1]
+    out = scaled_dot_product_attention(
+        query, keys, values, seen, scale=scaling, enable_gqa=is_grouped
+    )
     return out.transpose(1, 2).contiguous(), None
 
 
-def _attend_capped(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    seen: Tensor,
-    **how: Any,
-) -> tuple[Tensor, None]:
-    """Return the attention of rows whose scores are capped, without FlexAttention. For the
-    arguments see _attention.
-    """
-    prefix_key, _ = how["shared"][module.layer_idx]
-    unseen = ~seen[:, 0, :, prefix_key.shape[1] :]
-    group = query.shape[1] // key.shape[1]
-    unseen = unseen.repeat(1, group, 1)
-    keys = key.transpose(0, 1)
-    values = value.transpose(0, 1)
-    return attend(module, query, keys, values, unseen, **how)
-
-
 AttentionInterface.register("packed_rows", _attention)
-
-
-@lru_cache(maxsize=8)
-def cap_of(softcap: float) -> Callable:
-    """Return the soft cap of a score as FlexAttention calls it: one function for all layers, so
-    it is compiled once.
-    """
-
-    def capped(
-        score: Tensor,
-        row: Tensor,
-        head: Tensor,
-        query: Tensor,
-        key: Tensor,
-    ) -> Tensor:
-        return softcap * torch.tanh(score / softcap)
-
-    return capped
-
-
-@lru_cache(maxsize=1)
-def flex() -> Callable:
-    """Return FlexAttention compiled, once for all layers and prompts."""
-    return torch.compile(flex_attention, dynamic=True)
-
-
-def blocks_of(seen: Tensor) -> BlockMask:
-    """Return the mask, (rows, 1, width, prefix and width), as FlexAttention reads it."""
-
-    def is_seen(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return seen[row, 0, query, key]
-
-    rows, _, width, keys = seen.shape
-    return create_block_mask(is_seen, rows, None, width, keys, device=seen.device)
 
 
 def outputs(
@@ -261,28 +181,22 @@ def outputs(
     length: int,
     shared: list[tuple[Tensor, Tensor]],
     rows: Rows,
-    *,
-    in_blocks: bool = False,
 ) -> Tensor:
-    """Return the backbone's output at each reply's last token after a prefix of this length.
-
-    The result is (replies, d).
-    in_blocks: use FlexAttention for a soft cap, which needs a GPU to be fast.
+    """Return the backbone's output at each reply's last token after a prefix of this length,
+    (replies, d).
     """
     count, width = rows.ids.shape
     prefix = rows.seen.new_ones(count, width, length)
     # (rows, 1, width, prefix and width)
     seen = torch.cat([prefix, rows.seen], dim=2)[:, None]
-    capped = getattr(backbone.config, "attn_logit_softcapping", None) is not None
-    blocks = blocks_of(seen) if in_blocks and capped else None
-    given: dict[str, Any] = {
-        "shared": shared,
-        "seen": seen,
-        "blocks": blocks,
-        "use_cache": False,
-    }
     with attending(backbone, "packed_rows"):
-        out = backbone(input_ids=rows.ids, position_ids=length + rows.depths, **given)
+        out = backbone(
+            input_ids=rows.ids,
+            position_ids=length + rows.depths,
+            use_cache=False,
+            shared=shared,
+            seen=seen,
+        )
     return out.last_hidden_state.flatten(0, 1)[rows.leaves]
 
 
@@ -350,6 +264,12 @@ class PackedScorer(Scorer):
     def on_gpu(self) -> bool:
         return torch.device(self.model.device).type == "cuda"
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether scores are capped, which scaled_dot_product_attention cannot do."""
+        config = self.model.backbone.config
+        return getattr(config, "attn_logit_softcapping", None) is not None
+
     def __call__(
         self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor
     ) -> np.ndarray:
@@ -365,12 +285,9 @@ class PackedScorer(Scorer):
         """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for
         these.
         """
-        rows = rows_of(suffixes, self.model.device)
         with computing_with(self.parts):
-            return outputs(
-                self.model.backbone,
-                self.length,
-                self.shared,
-                rows,
-                in_blocks=self.on_gpu,
-            )
+            if self.is_capped:
+                return super().of_shared(suffixes)
+            # two rows at least: a part compiled for one row is another one than for several
+            rows = rows_of(suffixes, self.model.device, least=2 if self.parts else 1)
+            return outputs(self.model.backbone, self.length, self.shared, rows)

@@ -9,11 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.attention.flex_attention import flex_attention
 from transformers import AttentionInterface, AutoModel, MistralConfig, Qwen2Config
 
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine, packed, stages, trees
+from lib.scoring import engine, packed, stages
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 TEXTS = ["love", " hate and war", "你好", "", "love of war", "love and peace", " x"]
@@ -130,7 +129,7 @@ def test_wide_rows_hold_no_token_twice():
 def test_rewards_of_ids_are_those_of_replies_read_by_themselves(
     model, width, monkeypatch
 ):
-    monkeypatch.setattr(packed.rows_of, "__defaults__", (width,))
+    monkeypatch.setattr(packed.rows_of, "__defaults__", (width, 1))
     inputs = model.inputs_for(PROMPT, random_replies(), reply_mode="ids")
     pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
     scorer, usual = packed.PackedScorer(model, inputs), stages.Scorer(model, inputs)
@@ -213,28 +212,22 @@ def test_conversations_beyond_the_sliding_window_are_read_as_usual(model_of):
         gemma.backbone.config.sliding_window = window
 
 
-def test_the_soft_cap_as_flex_attention_computes_it(model_of, monkeypatch):
+def test_rows_refuse_scores_that_are_capped(model_of):
     gemma = model_of("linear_gemma2")
-    monkeypatch.setattr(packed, "flex", lambda: flex_attention)
     inputs = gemma.inputs_for(PROMPT, random_replies(), reply_mode="ids")
     scorer = packed.PackedScorer(gemma, inputs)
-    pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
-    rows, _ = next(trees.rows_by_depth(pieces))
-    with torch.no_grad():
-        eager, flex = (
-            packed.outputs(
-                gemma.backbone,
-                scorer.length,
-                scorer.shared,
-                packed.rows_of(rows, "cpu"),
-                in_blocks=blocks,
-            )
-            for blocks in (False, True)
-        )
-    torch.testing.assert_close(
-        flex, eager, rtol=0, atol=1e-5 * float(eager.abs().max())
-    )
-    assert gemma.backbone.config.attn_logit_softcapping
+    assert scorer.is_capped and scorer.shares_prefix
+    rows = packed.rows_of(torch.tensor([[40]]), "cpu")
+    with pytest.raises(ValueError, match="softcap"):
+        packed.outputs(gemma.backbone, scorer.length, scorer.shared, rows)
+
+
+def test_compiled_parts_are_given_two_rows_or_more():
+    one = torch.tensor([[40]])
+    alone, padded = packed.rows_of(one, "cpu"), packed.rows_of(one, "cpu", least=2)
+    assert len(alone.ids) == 1 and len(padded.ids) == 2
+    assert torch.equal(padded.ids[:1], alone.ids) and not padded.ids[1].any()
+    assert torch.equal(padded.leaves, alone.leaves)
 
 
 # --- compiled parts -------------------------------------------------------------------------------
