@@ -29,8 +29,6 @@ from lib.io import hash_of_code, replacing
 from lib.models import conversations, files, reward_models
 from lib.models.hardware import each
 from lib.models.reward_models import RewardModel
-from lib.planted import planting, saving
-from lib.planted import reward_models as small_models
 from lib.scoring import engine, stages
 from lib.search import as_text, gcg, objective, searches
 from lib.search.objective import (
@@ -408,6 +406,10 @@ def write(compared: pd.DataFrame, folder: Path = MEASURED) -> None:
 
 def report() -> None:
     """Measure what is missing; write data/search, and the tables of search.md."""
+    # here, because a machine with a GPU may lack what training needs
+    from lib.planted import planting, saving
+    from lib.planted import reward_models as small_models
+
     saving.train_missing(
         small_models.jobs(planting.profile(name) for name, _ in INSTANCES),
         progress=False,

@@ -57,11 +57,10 @@ def by_forward_passes(model, folder, replies, end: bool) -> np.ndarray:
 
 def log_probability(model, ids) -> float:
     """The log-probability of all ids but the first after those before them."""
+    ids = torch.tensor(ids, device=model.device)
     with torch.no_grad():
-        logits = model.model(input_ids=torch.tensor([ids])).logits[0, :-1]
-    return -torch.nn.functional.cross_entropy(
-        logits, torch.tensor(ids[1:]), reduction="sum"
-    ).item()
+        logits = model.model(input_ids=ids[None]).logits[0, :-1]
+    return -torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum").item()
 
 
 @pytest.mark.parametrize("end", [True, False])
