@@ -53,13 +53,23 @@ NOTES = ((10.3, 3.05), (10.3, 2.3), (0.3, 1.75))
 def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) -> Line2D:
     """Return the entry of a legend for a line or a shape."""
     return Line2D(
-        [], [], color=colour, marker=shape, linestyle=line, label=text, **options
+        [],
+        [],
+        color=colour,
+        marker=shape,
+        linestyle=line,
+        label=text,
+        **options,
     )
 
 
 @styled
 def draw_task(
-    people: tuple[str, str], prompt: str, pair: tuple[str, str], *, title: str
+    people: tuple[str, str],
+    prompt: str,
+    pair: tuple[str, str],
+    *,
+    title: str,
 ) -> Chart:
     """Draw what people were asked beside what a reward model scores (Fig 5A).
 
@@ -109,28 +119,32 @@ def draw_discrepancies(
     rank by models minus the expected rank.
     """
     strips = []
+    heights = [9]
     if kinds is not None:
         kinds = kinds.reindex(ranks.index).fillna("")
         strips = [*sorted(set(kinds) - {""}), ""]
-    heights = [9, 0.6 * len(strips)] if strips else [9]
+        heights.append(0.6 * len(strips))
     figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
-    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[
-        :, 0
-    ]
-    _draw_ranks(panels[0], ranks)
+    panels = figure.subplots(len(heights), squeeze=False, height_ratios=heights).flat
+    axes = panels[0]
+    _draw_ranks(axes, ranks)
     ordered = ranks.sort_values("position", kind="stable")
-    _name_items(panels[0], ordered.head(n), NEGATIVE, "left", blur)
-    _name_items(panels[0], ordered.tail(n), POSITIVE, "right", blur)
-    panels[0].invert_yaxis()  # rank 1 is on top
+    _name_items(axes, ordered.head(n), NEGATIVE, "left", blur)
+    _name_items(axes, ordered.tail(n), POSITIVE, "right", blur)
+    axes.invert_yaxis()  # rank 1 is on top
     if strips:
         _draw_strips(panels[1], ranks["surprise"].groupby(kinds), strips)
-    keys = [
-        _key("models rank as people do", GREY, line="--"),
-        _key("expected rank by models", "black"),
-        _key("most undervalued", NEGATIVE, "o", ""),
-        _key("most overvalued", POSITIVE, "s", ""),
-    ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(
+        handles=[
+            _key("models rank as people do", GREY, line="--"),
+            _key("expected rank by models", "black"),
+            _key("most undervalued", NEGATIVE, "o", ""),
+            _key("most overvalued", POSITIVE, "s", ""),
+        ],
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+    )
     return figure
 
 
@@ -153,19 +167,23 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
 
 
-def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
+def _draw_strips(
+    axes: Axes,
+    surprises,
+    strips: Sequence[str],
+) -> None:
     """Draw a strip per kind: a stroke per item at its surprise, and a diamond at the median."""
     names = []
     for height, kind in enumerate(strips):
         surprise = surprises.get_group(kind)
-        strength = float(np.clip(20 / len(surprise), 0.02, 0.7))
+        count = len(surprise)
         axes.vlines(
             surprise,
             height - 0.32,
             height + 0.32,
             color="black",
             linewidth=1.2,
-            alpha=strength,
+            alpha=float(np.clip(20 / count, 0.02, 0.7)),
         )
         axes.plot(
             surprise.median(),
@@ -176,7 +194,7 @@ def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
             markersize=8,
             zorder=3,
         )
-        names.append(f"{kind or 'no kind'} ({len(surprise):,})")
+        names.append(f"{kind or 'no kind'} ({count:,})")
     axes.axvline(0, color=GREY, linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(strips)), names)
     axes.set_ylim(len(strips) - 0.4, -0.6)
@@ -186,7 +204,11 @@ def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
 
 
 def _name_items(
-    axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool
+    axes: Axes,
+    rows: pd.DataFrame,
+    colour: str,
+    side: str,
+    blur: bool,
 ) -> None:
     """Mark some items and write their names in a column."""
     items = axes.get_ylim()[1]
@@ -197,7 +219,12 @@ def _name_items(
         x = min(ranks.min() - 0.04 * items, 0.88 * items)
     marker = "o" if side == "left" else "s"
     axes.scatter(
-        ranks, rows["models_rank"], s=45, color=colour, marker=marker, zorder=3
+        ranks,
+        rows["models_rank"],
+        s=45,
+        color=colour,
+        marker=marker,
+        zorder=3,
     )
     names = [item_label(item, 34, blur) for item in rows.index]
     places = rows[["people_rank", "models_rank"]].to_numpy(dtype=float)
@@ -212,7 +239,11 @@ def _name_items(
     )
 
 
-def item_label(item: str, width: int, blur: bool) -> str:
+def item_label(
+    item: str,
+    width: int,
+    blur: bool,
+) -> str:
     """Return an item for a figure, as figures.label but with plain blanks: items are trimmed."""
     return label(item, width, blur=blur).replace("␣", " ")
 
@@ -230,43 +261,60 @@ def draw_trajectories(
 
     `ranks`: all items x (people, then models). `groups`: panel -> up to six items.
     """
-    figure = new_chart(15, 1.6 + 4.1 * math.ceil(len(groups) / 2), title, DENSE_TITLE)
+    rows = math.ceil(len(groups) / 2)
+    figure = new_chart(15, 1.6 + 4.1 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(groups), columns=2)
     for axes, (name, items) in zip(panels, groups.items(), strict=True):
-        _draw_slopes(axes, ranks, items, blur)
+        _draw_slopes(axes, ranks.loc[list(items)], len(ranks), blur)
         axes.set_title(name)
     figure.supylabel("rank among all items (1 = best)", fontsize=13)
-    keys = [
-        _key(model_label(name), colour, "o", "")
-        for name, colour in model_colours(ranks.columns[1:]).items()
-    ]
+    keys = []
+    for name, colour in model_colours(ranks.columns[1:]).items():
+        keys.append(_key(model_label(name), colour, "o", ""))
     figure.legend(
-        handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=11
+        handles=keys,
+        loc="outside lower center",
+        ncols=5,
+        frameon=False,
+        fontsize=11,
     )
     return figure
 
 
 def _draw_slopes(
-    axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool
+    axes: Axes,
+    rows: pd.DataFrame,
+    count: int,
+    blur: bool,
 ) -> None:
-    """Draw the items of one panel: people at x = 0, the models' median at x = 1, the models to
-    the right of it.
+    """Draw the items of one panel, of `count` ranked items: people at x = 0, the models' median at
+    x = 1, the models to the right of it.
     """
-    count = len(ranks)
-    rows = ranks.loc[list(items)]
-    people, of_models = rows.iloc[:, 0].astype(float), rows.iloc[:, 1:]
+    people = rows.iloc[:, 0].astype(float)
+    of_models = rows.iloc[:, 1:]
     median = of_models.median(axis=1)
     steps = np.linspace(1.06, 1.3, of_models.shape[1])
     hues = list(model_colours(of_models.columns).values())
-    look = {"color": "black", "linewidth": 1.6, "markersize": 7}
-    for item, shape in zip(items, itertools.cycle(SHAPES), strict=False):
-        axes.plot([0, 1], [people[item], median[item]], marker=shape, **look)
+    for item, shape in zip(rows.index, itertools.cycle(SHAPES), strict=False):
+        axes.plot(
+            [0, 1],
+            [people[item], median[item]],
+            marker=shape,
+            color="black",
+            linewidth=1.6,
+            markersize=7,
+        )
         axes.scatter(steps, of_models.loc[item], s=22, marker=shape, c=hues)
-    names = [item_label(item, 26, blur) for item in items]
-    room = {"gap": 0.085 * count, "within": (0.0, float(count))}
+    names = [item_label(item, 26, blur) for item in rows.index]
     for heights, start, end in ((people, -0.06, -0.28), (median, 1.36, 1.58)):
-        points = np.column_stack([np.full(len(items), start), heights])
-        name_in_column(axes, names, points, end, **room)
+        name_in_column(
+            axes,
+            names,
+            np.column_stack([np.full(len(rows), start), heights]),
+            end,
+            gap=0.085 * count,
+            within=(0.0, float(count)),
+        )
     _label_slopes(axes, count)
 
 
@@ -283,9 +331,14 @@ def _label_slopes(axes: Axes, count: int) -> None:
 
 
 @styled
-def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
+def draw_small_matrices(
+    matrices: Mapping[str, pd.DataFrame],
+    *,
+    title: str,
+) -> Chart:
     """Draw a small matrix of correlations per model, all on one scale from 0 to 1 (Fig A6)."""
-    rows, columns = math.ceil(len(matrices) / COLUMNS), min(len(matrices), COLUMNS)
+    rows = math.ceil(len(matrices) / COLUMNS)
+    columns = min(len(matrices), COLUMNS)
     figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(matrices), columns)
     for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
@@ -307,16 +360,16 @@ def draw_bars(
 
     `discrepancies`: panel -> rank by models minus rank by people, by item, the largest first.
     """
-    figure = new_chart(6.4 * len(discrepancies), 1.6 + 0.62 * n, title, DENSE_TITLE)
-    panels = figure.panels(len(discrepancies), len(discrepancies))
+    count = len(discrepancies)
+    figure = new_chart(6.4 * count, 1.6 + 0.62 * n, title, DENSE_TITLE)
+    panels = figure.panels(count, count)
+    colours = [NEGATIVE] * n + [POSITIVE] * n
+    heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends
     for axes, (name, ordered) in zip(panels, discrepancies.items(), strict=True):
         shown = pd.concat([ordered.head(n), ordered.tail(n)])
-        colours = [NEGATIVE] * n + [POSITIVE] * n
-        heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends
         axes.barh(heights, shown, color=colours)
-        axes.set_yticks(
-            heights, [item_label(item, 26, blur) for item in shown.index], fontsize=11
-        )
+        names = [item_label(item, 26, blur) for item in shown.index]
+        axes.set_yticks(heights, names, fontsize=11)
         axes.set_title(textwrap.fill(name, 40), fontsize=12)
         axes.set(xlabel="rank by models minus rank by people", ylim=(2 * n + 0.8, -0.8))
         axes.locator_params(axis="x", nbins=4)

@@ -31,40 +31,43 @@ class Agreement:
     influences: np.ndarray
     items: pd.Index
 
-    def with_others(self, column: str, others: Sequence[str]) -> Measured:
+    def with_others(
+        self,
+        column: str,
+        others: Sequence[str],
+    ) -> Measured:
         """Return the taus of one column with others, and how much each item moves them."""
-        at = self.taus.columns.get_indexer(list(others))
-        moved = self.influences[:, self.taus.columns.get_loc(column), at]
+        columns = self.taus.columns
+        at = columns.get_indexer(list(others))
+        moved = self.influences[:, columns.get_loc(column), at]
         return Measured(
-            self.taus[column].iloc[at], pd.DataFrame(moved, self.items, list(others))
+            self.taus[column].iloc[at],
+            pd.DataFrame(moved, self.items, list(others)),
         )
 
 
 def agreement(values: pd.DataFrame) -> Agreement:
     """Return Kendall's tau-b between every two columns of values (items x columns), and how much
-    each item moves it; there
-    are at least three items.
+    each item moves it; there are at least three items.
     """
     # ranks are exact, and half the size
     ranked = values.rank().to_numpy(dtype=np.float32)
     n = len(ranked)
     # (items, columns, columns), a mean over pairs
     products = _products(ranked) / (n - 1)
-    # (columns, columns); on the diagonal the share of pairs that are not tied
-    mean = products.mean(axis=0)
+    mean = products.mean(axis=0)  # (columns, columns)
+    # the share of pairs that are not tied
     untied = np.diag(mean)
     spread = np.sqrt(np.outer(untied, untied))
     with np.errstate(invalid="ignore", divide="ignore"):
         taus = mean / spread
         # (items, columns), relative
         ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1
-        moved = (products - mean) / spread - taus * (
-            ties[:, :, None] + ties[:, None, :]
-        ) / 2
+        ties_of_both = ties[:, :, None] + ties[:, None, :]
+        moved = (products - mean) / spread - taus * ties_of_both / 2
     names = list(values)
-    return Agreement(
-        pd.DataFrame(taus, names, names), 2 * moved / (n - 2), values.index
-    )
+    taus = pd.DataFrame(taus, names, names)
+    return Agreement(taus, 2 * moved / (n - 2), values.index)
 
 
 def _products(ranked: np.ndarray) -> np.ndarray:
@@ -91,22 +94,22 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
     """Return one table of people's ratings and every prompt's rewards. `rewards`: prompt -> items x
     models.
     """
-    named = [
-        of_prompt.rename(columns=partial(column, prompt))
-        for prompt, of_prompt in rewards.items()
-    ]
-    return pd.concat([people.rename(PEOPLE), *named], axis=1)
+    columns = [people.rename(PEOPLE)]
+    for prompt, of_prompt in rewards.items():
+        columns.append(of_prompt.rename(columns=partial(column, prompt)))
+    return pd.concat(columns, axis=1)
 
 
 def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
-    return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).with_others(
-        PEOPLE, list(rewards)
-    )
+    both = rewards.loc[people.index].assign(**{PEOPLE: people})
+    return agreement(both).with_others(PEOPLE, list(rewards))
 
 
 def between_models(
-    agreed: Agreement, models: Sequence[str], prompts: Sequence[str]
+    agreed: Agreement,
+    models: Sequence[str],
+    prompts: Sequence[str],
 ) -> pd.DataFrame:
     """Return the mean tau of two different models with its 95% interval: `pairs, ci_low, ci_high,
     p` by prompt.
@@ -119,22 +122,15 @@ def between_models(
     for prompt in prompts:
         columns = [column(prompt, name) for name in models]
         matrix = agreed.taus.loc[columns, columns].to_numpy()
-        above = matrix[np.triu_indices(len(matrix), 1)]
-        rows[prompt] = {
-            "pairs": above.mean(),
-            "whole": matrix.mean(),
-            "ci_low": np.nan,
-            "ci_high": np.nan,
-            "p": np.nan,
-        }
+        pairs = matrix[np.triu_indices(len(matrix), 1)]
+        rows[prompt] = {"pairs": pairs.mean(), "whole": matrix.mean()}
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
-            rows[prompt] |= {
-                "ci_low": mean.ci_low,
-                "ci_high": mean.ci_high,
-                "p": mean.p,
-            }
-    return pd.DataFrame.from_dict(rows, orient="index")
+            rows[prompt]["ci_low"] = mean.ci_low
+            rows[prompt]["ci_high"] = mean.ci_high
+            rows[prompt]["p"] = mean.p
+    listed = pd.DataFrame.from_dict(rows, orient="index")
+    return listed.reindex(columns=["pairs", "whole", "ci_low", "ci_high", "p"])
 
 
 def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
@@ -142,25 +138,29 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
     different models.
     """
     count = len(columns)
+    names = list(columns)
     others = ~np.eye(count, dtype=bool)
-    rows = agreed.taus.columns.get_indexer(list(columns))
+    rows = agreed.taus.columns.get_indexer(names)
     between = agreed.taus.to_numpy()[np.ix_(rows, rows)]
     moved = agreed.influences[:, rows][:, :, rows]  # (items, models, models)
     # a model's mean tau with the others
     own = np.where(others, between, 0).sum(axis=1) / (count - 1)
     own_moved = np.where(others, moved, 0).sum(axis=2) / (count - 1)
     factor = 2 * (count - 1) / (count - 2)
-    mean, mean_moved = own.mean(), own_moved.mean(axis=1, keepdims=True)
+    mean = own.mean()
+    mean_moved = own_moved.mean(axis=1, keepdims=True)
+    pseudo = mean + factor * (own - mean)
+    pseudo_moved = mean_moved + factor * (own_moved - mean_moved)
     return Measured(
-        pd.Series(mean + factor * (own - mean), list(columns)),
-        pd.DataFrame(
-            mean_moved + factor * (own_moved - mean_moved), agreed.items, list(columns)
-        ),
+        pd.Series(pseudo, names),
+        pd.DataFrame(pseudo_moved, agreed.items, names),
     )
 
 
 def beyond_models(
-    agreed: Agreement, models: Sequence[str], prompts: Sequence[str]
+    agreed: Agreement,
+    models: Sequence[str],
+    prompts: Sequence[str],
 ) -> Crossed:
     """Return how much more a model agrees with itself under another prompt than with other models
     under the same one.
@@ -174,20 +174,21 @@ def beyond_models(
     taus = agreed.taus.to_numpy()
     itself, itself_moved = {}, {}
     for name in models:
-        places = agreed.taus.columns.get_indexer(
-            [column(prompt, name) for prompt in prompts]
-        )
-        # pairs of prompts
-        first, second = np.transpose(list(itertools.combinations(places, 2)))
+        columns = [column(prompt, name) for prompt in prompts]
+        places = agreed.taus.columns.get_indexer(columns)
+        pairs = list(itertools.combinations(places, 2))
+        first, second = np.transpose(pairs)
         itself[name] = taus[first, second].mean()
         itself_moved[name] = agreed.influences[:, first, second].mean(axis=1)
-    others = [
-        pseudo_values(agreed, [column(prompt, name) for name in models])
-        for prompt in prompts
-    ]
-    between = np.mean([each.values.to_numpy() for each in others], axis=0)
-    between_moved = np.mean([each.influence.to_numpy() for each in others], axis=0)
-    return Measured(
-        pd.Series(itself) - between,
-        pd.DataFrame(itself_moved, agreed.items) - between_moved,
-    ).mean
+    between, between_moved = [], []
+    for prompt in prompts:
+        columns = [column(prompt, name) for name in models]
+        others = pseudo_values(agreed, columns)
+        between.append(others.values.to_numpy())
+        between_moved.append(others.influence.to_numpy())
+    itself_moved = pd.DataFrame(itself_moved, agreed.items)
+    difference = Measured(
+        pd.Series(itself) - np.mean(between, axis=0),
+        itself_moved - np.mean(between_moved, axis=0),
+    )
+    return difference.mean

@@ -21,25 +21,14 @@ AGGREGATES = ("median with people", "median of models", "mean of models")
 def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
     """Return rewards and ratings of the items that both have, in the order of the rewards.
 
-    Raise InputError if they share no item, an item is rated twice, or a rating is missing.
+    Raise InputError if an item stands twice in one of them.
     """
     for name, table in (("the rewards", rewards), ("people's ratings", people)):
-        if not table.index.is_unique:
-            raise InputError(
-                f"{name} hold {table.index[table.index.duplicated()][0]!r} twice; keep one row per "
-                "item"
-            )
+        twice = table.index[table.index.duplicated()]
+        if len(twice):
+            raise InputError(f"{name} hold {twice[0]!r} twice; keep one row per item")
     both = rewards.index[rewards.index.isin(people.index)]
-    if both.empty:
-        raise InputError(
-            "people rated none of the items that the models scored; give ratings indexed by the "
-            "same text"
-        )
-    ratings = people.loc[both]
-    missing = ratings.isna().to_numpy().reshape(len(both), -1).any(axis=1)
-    if missing.any():
-        raise InputError(f"item {both[missing][0]!r} has no rating; leave it out")
-    return rewards.loc[both], ratings
+    return rewards.loc[both], people.loc[both]
 
 
 def ranks(values):
@@ -53,30 +42,33 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
     """Return Kendall's tau-b of people's ratings with each model's rewards, in [-1, 1]; NaN if
     either is constant.
     """
-    ordered = rewards.loc[people.index]
-    found = {
-        name: float(stats.kendalltau(people, ordered[name]).statistic)
-        for name in ordered
-    }
-    return pd.Series(found, name="tau")
+    taus_of = {}
+    for name, reward in rewards.loc[people.index].items():
+        tau = stats.kendalltau(people, reward).statistic
+        taus_of[name] = float(tau)
+    return pd.Series(taus_of, name="tau")
 
 
-def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.Series:
+def models_rank(
+    people: pd.Series,
+    rewards: pd.DataFrame,
+    aggregate: str,
+) -> pd.Series:
     """Return one rank per item for all models together, by one of AGGREGATES; people's rank is
     in the first only.
     """
     by_model = ranks(rewards)
+    if aggregate == "mean of models":
+        return by_model.mean(axis=1)
     if aggregate == "median with people":
-        by_model = by_model.assign(**{PEOPLE: ranks(people)})
-    return (
-        by_model.mean(axis=1)
-        if aggregate == "mean of models"
-        else by_model.median(axis=1)
-    )
+        by_model[PEOPLE] = ranks(people)
+    return by_model.median(axis=1)
 
 
 def discrepancies(
-    people: pd.Series, rewards: pd.DataFrame, aggregate: str = "median of models"
+    people: pd.Series,
+    rewards: pd.DataFrame,
+    aggregate: str = "median of models",
 ) -> pd.DataFrame:
     """Return how much lower than people the models rank each item, the most undervalued first;
     indexed by item.
@@ -87,16 +79,18 @@ def discrepancies(
     everything lower that people rank high (regression to the mean). `surprise` = models_rank -
     expected. `surprise_position` is 1 for the largest.
     """
-    mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
+    mine = models_rank(people, rewards, aggregate)
+    theirs = ranks(people)
     items = pd.DataFrame({"people_rank": theirs, "models_rank": mine})
     items["difference"] = mine - theirs
-    items["position"] = (
-        items["difference"].rank(ascending=False, method="min").astype(int)
-    )
-    items["expected"] = IsotonicRegression().fit(theirs, mine).predict(theirs)
+    items["position"] = _position(items["difference"])
+    items["expected"] = IsotonicRegression().fit_transform(theirs, mine)
     items["surprise"] = items["models_rank"] - items["expected"]
     # Rounded, so that rounding errors of the fit separate no equal items.
-    items["surprise_position"] = (
-        items["surprise"].round(6).rank(ascending=False, method="min").astype(int)
-    )
+    items["surprise_position"] = _position(items["surprise"].round(6))
     return items.sort_values("difference", ascending=False, kind="stable")
+
+
+def _position(values: pd.Series) -> pd.Series:
+    """Return the place of each item, 1 = largest; ties share the lowest."""
+    return values.rank(ascending=False, method="min").astype(int)

@@ -32,20 +32,27 @@ def identity_terms() -> pd.DataFrame:
     return pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)
 
 
-def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Series:
+def kinds_of(
+    items: pd.Index,
+    words: pd.Series,
+    titles: bool = False,
+) -> pd.Series:
     """Return the kind of each item by a list of words (word -> kind), whatever its capitals; '' for
     none.
 
     `titles`: items are titles of an encyclopedia. Then a pattern decides what is `sexual content`,
     and the titles of identity_terms of the form `people` decide what is `identity`.
     """
-    kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
+    lower = items.str.lower()
+    kinds = pd.Series(lower.map(words), index=items).fillna("")
     if not titles:
         return kinds
     terms = identity_terms()
-    listed = items.isin(terms.loc[terms["form"] == "people", "title"])
-    kinds = kinds.mask(kinds == "identity", "").mask(listed, "identity")
-    return kinds.mask(items.str.contains(SEXUAL, case=False), "sexual content")
+    people = terms.loc[terms["form"] == "people", "title"]
+    kinds = kinds.mask(kinds == "identity", "")
+    kinds = kinds.mask(items.isin(people), "identity")
+    is_sexual = items.str.contains(SEXUAL, case=False)
+    return kinds.mask(is_sexual, "sexual content")
 
 
 def undervalued_kinds(
@@ -63,18 +70,23 @@ def undervalued_kinds(
     there are too few items to compare with.
     """
     has_kind = (kinds.reindex(people.index).fillna("") != "").to_numpy()
-    if (count := (~has_kind).sum()) < neighbours:
+    count = np.count_nonzero(~has_kind)
+    if count < neighbours:
         raise InputError(
             f"{count} items are too few to find {neighbours} like each; ask for fewer neighbours"
         )
-    places, theirs = human.ranks(people).to_numpy(), rewards.to_numpy(dtype=float)
+    places = human.ranks(people).to_numpy()
+    theirs = rewards.to_numpy(dtype=float)
     shares = []
     for at in np.flatnonzero(has_kind):
-        apart = np.where(has_kind, np.inf, np.abs(places - places[at]))
-        # (neighbours, models)
-        near = theirs[apart <= np.partition(apart, neighbours - 1)[neighbours - 1]]
-        shares.append((np.sign(near - theirs[at]).mean(axis=0) + 1) / 2)
-    return pd.DataFrame(shares, people.index[has_kind], rewards.columns, dtype=float)
+        apart = np.abs(places - places[at])
+        apart[has_kind] = np.inf
+        farthest = np.partition(apart, neighbours - 1)[neighbours - 1]
+        near = theirs[apart <= farthest]  # (neighbours, models)
+        above = np.sign(near - theirs[at]).mean(axis=0)
+        shares.append((above + 1) / 2)
+    items = people.index[has_kind]
+    return pd.DataFrame(shares, items, rewards.columns, dtype=float)
 
 
 def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
@@ -88,10 +100,17 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
         if len(group) < 2:
             continue
-        mean = crossed(group.mean(), mean_influence(group), null=0.5)
-        count = int((group.mean() > 0.5).sum())
-        low, high = np.clip([mean.ci_low, mean.ci_high], 0.0, 1.0)
-        rows.append(
-            (kind, len(group), mean.estimate, low, high, mean.p, count, group.shape[1])
-        )
+        of_models = group.mean()
+        mean = crossed(of_models, mean_influence(group), null=0.5)
+        row = {
+            "kind": kind,
+            "items": len(group),
+            "above": mean.estimate,
+            "ci_low": max(mean.ci_low, 0.0),
+            "ci_high": min(mean.ci_high, 1.0),
+            "p": mean.p,
+            "models": int((of_models > 0.5).sum()),
+            "of_models": len(of_models),
+        }
+        rows.append(row)
     return pd.DataFrame(rows, columns=BY_KIND)

@@ -46,19 +46,17 @@ def matched(
     l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
-    inside = [people > middle, people < middle]
-    edges = _distance_edges([people[is_in] for is_in in inside], distances)
-    known = (
-        np.zeros(len(people))
-        if matches is None
-        else matches.loc[people.index].to_numpy()
-    )
+    is_upper = people > middle
+    is_lower = people < middle
+    edges = _distance_edges([people[is_upper], people[is_lower]], distances)
+    if matches is None:
+        matches = pd.Series(0.0, people.index)
+    known = matches.loc[people.index].to_numpy()
     # 0, 1, 2; all the same if matches are alike
     thirds = np.searchsorted(_cuts(known, THIRDS), known, side="left")
-    upper, lower = (
-        _Half.of(people[is_in], rewards[is_in], thirds[is_in.to_numpy()], edges)
-        for is_in in inside
-    )
+    thirds = pd.Series(thirds, people.index)
+    upper = _Half.of(people[is_upper], rewards[is_upper], thirds[is_upper], edges)
+    lower = _Half.of(people[is_lower], rewards[is_lower], thirds[is_lower], edges)
     weight = _weights(upper, lower)
     moved = pd.concat([upper.influence(weight), -lower.influence(weight)])
     influence = moved.reindex(people.index).fillna(0.0)
@@ -69,7 +67,8 @@ def matched(
 
 def _cuts(values: np.ndarray, parts: int) -> np.ndarray:
     """Return the quantiles that cut values into so many parts; equal ones once."""
-    return np.unique(np.quantile(values, np.linspace(0, 1, parts + 1)[1:-1]))
+    quantiles = np.linspace(0, 1, parts + 1)[1:-1]
+    return np.unique(np.quantile(values, quantiles))
 
 
 def _distance_edges(halves: Sequence[pd.Series], distances: int) -> np.ndarray:
@@ -79,14 +78,16 @@ def _distance_edges(halves: Sequence[pd.Series], distances: int) -> np.ndarray:
     apart = []
     for half in halves:
         some = np.quantile(half, np.linspace(0, 1, 400))  # these stand for the half
-        apart.append(np.abs(some[:, None] - some)[np.triu_indices(len(some), 1)])
+        pairs = np.triu_indices(len(some), 1)
+        apart.append(np.abs(some[:, None] - some)[pairs])
     return _cuts(np.concatenate(apart), distances)
 
 
 def _weights(upper: "_Half", lower: "_Half") -> np.ndarray:
     """Return the weight of each stratum, (strata,); the sum is 1."""
-    with np.errstate(invalid="ignore"):
-        weight = np.nan_to_num(upper.pairs * lower.pairs / (upper.pairs + lower.pairs))
+    product = upper.pairs * lower.pairs
+    total = upper.pairs + lower.pairs
+    weight = np.divide(product, total, out=np.zeros(len(total)), where=total > 0)
     if not weight.any():
         raise InputError(
             "no two pairs of items, one in each half, are equally far apart; give more items"
@@ -95,43 +96,54 @@ def _weights(upper: "_Half", lower: "_Half") -> np.ndarray:
 
 
 def _strata_table(
-    upper: "_Half", lower: "_Half", weight: np.ndarray, edges: np.ndarray
+    upper: "_Half",
+    lower: "_Half",
+    weight: np.ndarray,
+    edges: np.ndarray,
 ) -> pd.DataFrame:
     """Return the strata that count, as `Matched` holds them."""
-    distance, thirds = np.divmod(np.arange(len(weight)), THIRDS**2)
+    stratum = np.arange(len(weight))
+    distance, thirds = np.divmod(stratum, THIRDS**2)
+    low, high = np.divmod(thirds, THIRDS)
     table = pd.DataFrame({"distance up to": np.append(edges, np.inf)[distance]})
-    table["thirds of matches"] = [
-        f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds
-    ]
+    names = [f"{a + 1} and {b + 1}" for a, b in zip(low, high, strict=True)]
+    table["thirds of matches"] = names
     for name, half in (("upper", upper), ("lower", lower)):
         # both orders of a pair were counted
         table[f"{name}_pairs"] = (half.pairs / 2).astype(int)
         table[f"{name}_share"] = half.shares.mean(axis=1)
-    return table.assign(weight=weight)[weight > 0].reset_index(drop=True)
+    table["weight"] = weight
+    return table[weight > 0].reset_index(drop=True)
 
 
 def _strata_of_pairs(
-    i: int, values: np.ndarray, thirds: np.ndarray, edges: np.ndarray
+    i: int,
+    values: np.ndarray,
+    thirds: np.ndarray,
+    edges: np.ndarray,
 ) -> np.ndarray:
     """Return the stratum of the pair of item i with each item, (items,). What is no pair, the item
     itself or an equal rating, gets the number after the last stratum.
     """
     apart = np.abs(values[i] - values)
-    low, high = np.minimum(thirds[i], thirds), np.maximum(thirds[i], thirds)
-    stratum = (
-        np.searchsorted(edges, apart, side="left") * THIRDS + low
-    ) * THIRDS + high
+    distance = np.searchsorted(edges, apart, side="left")
+    low = np.minimum(thirds[i], thirds)
+    high = np.maximum(thirds[i], thirds)
+    stratum = (distance * THIRDS + low) * THIRDS + high
     stratum[apart == 0] = (len(edges) + 1) * THIRDS**2
     return stratum
 
 
-def _sums(stratum: np.ndarray, values: np.ndarray, bins: int) -> np.ndarray:
+def _sums(
+    stratum: np.ndarray,
+    values: np.ndarray,
+    bins: int,
+) -> np.ndarray:
     """Return the sums by stratum, (models, bins), of values (models, items)."""
     models = len(values)
     of_model = stratum + bins * np.arange(models)[:, None]  # (models, items)
-    return np.bincount(of_model.ravel(), values.ravel(), bins * models).reshape(
-        models, bins
-    )
+    sums = np.bincount(of_model.ravel(), values.ravel(), bins * models)
+    return sums.reshape(models, bins)
 
 
 @dataclass(frozen=True)
@@ -154,7 +166,7 @@ class _Half:
         cls,
         people: pd.Series,
         rewards: pd.DataFrame,
-        thirds: np.ndarray,
+        thirds: pd.Series,
         edges: np.ndarray,
     ) -> "_Half":
         """Return all pairs of these items, summed by distance and then by the two thirds, the
@@ -165,11 +177,13 @@ class _Half:
         strata = (len(edges) + 1) * THIRDS**2
         count, signs = [], []
         for i, value in enumerate(values):
-            stratum = _strata_of_pairs(i, values, thirds, edges)  # (items,)
-            count.append(np.bincount(stratum, minlength=strata + 1)[:strata])
+            stratum = _strata_of_pairs(i, values, thirds.to_numpy(), edges)  # (items,)
+            counted = np.bincount(stratum, minlength=strata + 1)
+            count.append(counted[:strata])
             theirs = np.sign(value - values).astype(np.float32)
             agrees = np.sign(ranks[:, [i]] - ranks) * theirs  # (models, items)
-            signs.append(_sums(stratum, agrees, strata + 1)[:, :strata].T)
+            agreed = _sums(stratum, agrees, strata + 1)
+            signs.append(agreed[:, :strata].T)
         count = np.array(count, dtype=float)
         # of signs, the number of agreeing pairs
         agreed = (count[:, :, None] + np.array(signs)) / 2
@@ -182,11 +196,10 @@ class _Half:
         """Return how much each item moves the weighted share of this half: items x models."""
         filled = weight > 0
         per_pair = weight[filled] / self.pairs[filled]
-        # (items, strata, models)
-        beyond = (
-            self.agreed[:, filled] - self.count[:, filled, None] * self.shares[filled]
-        )
+        expected = self.count[:, filled, None] * self.shares[filled]
+        beyond = self.agreed[:, filled] - expected  # (items, strata, models)
         n = len(self.items)
+        moved = np.einsum("ism,s->im", beyond, per_pair)
         # as if the item were left out
-        moved = 2 * np.einsum("ism,s->im", beyond, per_pair) * (n - 1) / (n - 2)
+        moved = 2 * moved * (n - 1) / (n - 2)
         return pd.DataFrame(moved, self.items, self.models)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from .. import InputError
+from ..stats.rankings import refuse_constant
 from ..tables import lexicons, score_files, scores
 from ..tables.collection import ITEMS, Collection
 from ..tables.prompts import polarity, with_polarity
@@ -43,30 +44,36 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
     `fewest` rated items.
     """
     tables = scores.read_all(study)
-    models, first = list(tables), next(iter(tables.values()))
+    first = next(iter(tables.values()))
     prompts = scores.prompt_names(first)[:3]
-    bad = [prompt for prompt in with_polarity(prompts) if polarity(prompt) <= 0]
-    good = [prompt for prompt in prompts if prompt not in bad] or prompts[:1]
-    if len(models) < 2:
+    if len(tables) < 2:
         raise InputError(
-            f"{models[0]} is the only model, so no mean has an interval; score another one"
+            f"{next(iter(tables))} is the only model, so no mean has an interval; score another one"
         )
     if study == ITEMS:
-        ratings, rating = score_files.human_ratings().set_index("item"), "elo"
+        ratings = score_files.human_ratings().set_index("item")
+        people = ratings["elo"]
     else:
-        ratings, rating = lexicons.vader_ratings().set_index("word"), "sentiment"
-    scored = {prompt: scores.shared_vocabulary(tables, prompt) for prompt in prompts}
-    rewards = {prompt: human.join(scored[prompt], ratings)[0] for prompt in prompts}
-    ratings = ratings.loc[rewards[prompts[0]].index]
-    scores.refuse_few(ratings, fewest, "rated items")
-    for table in rewards.values():
-        if constant := [name for name in table if table[name].nunique() < 2]:
-            raise InputError(
-                f"the rewards of {constant[0]} are all equal, so they rank nothing; leave it out"
-            )
+        ratings = lexicons.vader_ratings().set_index("word")
+        people = ratings["sentiment"]
+    scored, rewards = {}, {}
+    for prompt in prompts:
+        scored[prompt] = scores.shared_vocabulary(tables, prompt)
+        rewards[prompt], rated = human.join(scored[prompt], people)
+        scores.refuse_few(rated, fewest, "rated items")
+        refuse_constant(rewards[prompt])
+    bad = [prompt for prompt in with_polarity(prompts) if polarity(prompt) <= 0]
+    good = [prompt for prompt in prompts if prompt not in bad]
     wordings = first.attrs["metadata"].get("prompts", {})
-    texts = {prompt: wordings.get(prompt, prompt) for prompt in prompts}
-    people, matches = ratings[rating], ratings.get("matches")
+    ratings = ratings.loc[rated.index]
     return Rated(
-        models, prompts, good, texts, ratings, people, matches, rewards, scored
+        models=list(tables),
+        prompts=prompts,
+        good=good or prompts[:1],
+        texts={prompt: wordings.get(prompt, prompt) for prompt in prompts},
+        ratings=ratings,
+        people=rated,
+        matches=ratings.get("matches"),
+        rewards=rewards,
+        scored=scored,
     )

@@ -96,13 +96,9 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     """
     from scipy import stats  # here, because it takes half a second
 
+    refuse_constant(rewards)
     ranks = {}
     for name, reward in rewards.items():
-        if reward.isna().any() or reward.nunique() < 2:
-            raise InputError(
-                f"the rewards of {name} are missing or all equal, so they rank nothing; leave it "
-                "out"
-            )
         # Ranks as integers sort faster than rewards, and tau depends on nothing else.
         ranks[name] = stats.rankdata(reward, method="dense")
     matrix = pd.DataFrame(1.0, rewards.columns, rewards.columns)
@@ -111,3 +107,13 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
         matrix.loc[a, b] = tau
         matrix.loc[b, a] = tau
     return matrix
+
+
+def refuse_constant(values: pd.DataFrame) -> None:
+    """Raise InputError for a column with missing or with only equal values: it ranks nothing."""
+    for name, column in values.items():
+        if column.isna().any() or column.nunique() < 2:
+            raise InputError(
+                f"the values of '{name}' are missing or all equal, so they rank nothing; leave it "
+                "out"
+            )

@@ -59,5 +59,5 @@ def test_what_cannot_be_tested_is_told(write):
     with pytest.raises(InputError, match="110 rated items are too few, 111 are needed"):
         read_rated_items(STUDY, fewest=111)
     write("B", greatest=0)
-    with pytest.raises(InputError, match="the rewards of B are all equal"):
+    with pytest.raises(InputError, match="the values of 'B' are missing or all equal"):
         read_rated_items(STUDY)

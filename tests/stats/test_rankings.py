@@ -72,5 +72,5 @@ def test_tau_counts_pairs():
 
 
 def test_tau_of_rewards_that_rank_nothing_is_refused():
-    with pytest.raises(InputError, match="the rewards of N are missing or all equal"):
+    with pytest.raises(InputError, match="the values of 'N' are missing or all equal"):
         tau_of([1, 2, 3], [1, 1, 1])
