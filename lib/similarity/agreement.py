@@ -20,7 +20,8 @@ MOMENTS = ["mean", "variance", "skewness"]
 
 
 def comparable(
-    tables: Mapping[str, pd.DataFrame], prompt: str
+    tables: Mapping[str, pd.DataFrame],
+    prompt: str,
 ) -> tuple[dict[str, pd.DataFrame], str]:
     """Return the score tables whose rewards can be compared, and why others, or all, cannot (''
     where all can).
@@ -29,26 +30,32 @@ def comparable(
     is left where fewer than two models remain, or where they share fewer than ten texts.
     """
     known = [name for name in registry.reward_models().index if name in tables]
-    tables = {name: tables[name] for name in [*known, *tables]}
-    varied = {
-        name: table for name, table in tables.items() if np.ptp(table[prompt]) > 0
-    }
-    constant = ", ".join(name for name in tables if name not in varied)
-    reasons = [f"the rewards of {constant} are all equal"] if constant else []
+    varied, constant = {}, []
+    for name in dict.fromkeys([*known, *tables]):
+        if np.ptp(tables[name][prompt]) > 0:
+            varied[name] = tables[name]
+        else:
+            constant.append(name)
+    reasons = []
+    if constant:
+        reasons.append(f"the rewards of {', '.join(constant)} are all equal")
+    if len(varied) < 2:
+        reasons.append(f"{len(varied)} of the models can be compared, and 2 are needed")
+        return {}, "; ".join(reasons)
     texts = [
         set(table["text"].drop_duplicates(keep=False)) for table in varied.values()
     ]
-    if len(varied) < 2:
-        reasons.append(f"{len(varied)} of the models can be compared, and 2 are needed")
-    elif (shared := len(set.intersection(*texts))) < 10:
+    shared = len(set.intersection(*texts))
+    if shared < 10:
         reasons.append(f"the models share {shared} texts, and 10 are needed")
-    else:
-        return varied, "; ".join(reasons)
-    return {}, "; ".join(reasons)
+        return {}, "; ".join(reasons)
+    return varied, "; ".join(reasons)
 
 
 def moments(
-    rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int = 0
+    rewards: Mapping[str, np.ndarray],
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over
     tokens (Table 3).
@@ -60,32 +67,34 @@ def moments(
     rows = {}
     for name, values in rewards.items():
         values = np.asarray(values, dtype=float)
-        n, centre, spread = len(values), values.mean(), values.std()
+        n = len(values)
+        centre = values.mean()
+        spread = values.std()
         if n < 3 or np.ptp(values) == 0:
             raise InputError(
                 f"the rewards of {name} ({n}) do not vary, so they have no skewness; leave it out"
             )
-        ends = resampling.interval(
-            _resampled_moments((values - centre)[:, None] / spread, resamples, seed)[
-                :, 0
-            ]
-        )
+        z = (values - centre) / spread
+        draws = _resampled_moments(z[:, None], resamples, seed)[:, 0]
+        low, high = resampling.interval(draws)
         # of the standardised moments
-        shift, scale = np.array([centre, 0, 0]), np.array([spread, spread**2, 1])
-        low, high = (shift + scale * end for end in ends)
-        rows[name] = [
-            n,
-            *np.column_stack(
-                [[centre, spread**2, stats.skew(values)], low, high]
-            ).ravel(),
-        ]
-    columns = [
-        f"{moment}{end}" for moment in MOMENTS for end in ("", "_ci_low", "_ci_high")
-    ]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["n", *columns])
+        shift = np.array([centre, 0, 0])
+        scale = np.array([spread, spread**2, 1])
+        estimate = [centre, spread**2, stats.skew(values)]
+        # (moments, 3)
+        numbers = np.column_stack([estimate, shift + scale * low, shift + scale * high])
+        rows[name] = [n, *numbers.ravel()]
+    columns = ["n"]
+    for moment in MOMENTS:
+        columns += [moment, f"{moment}_ci_low", f"{moment}_ci_high"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+def _resampled_moments(
+    z: np.ndarray,
+    resamples: int,
+    seed: int,
+) -> np.ndarray:
     """Return mean, variance and skewness of each resample of tokens, (resamples, models, 3).
 
     z is standardised, (n, models), because powers of raw rewards would lose digits where their mean
@@ -93,10 +102,12 @@ def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """
     n = len(z)
     powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
-    sums = resampling.bootstrap(
-        lambda drawn: np.bincount(drawn, minlength=n) @ powers, n, resamples, seed
-    )
-    first, second, third = np.moveaxis((sums / n).reshape(resamples, -1, 3), 2, 0)
+
+    def sums(drawn: np.ndarray) -> np.ndarray:
+        return np.bincount(drawn, minlength=n) @ powers
+
+    means = resampling.bootstrap(sums, n, resamples, seed) / n
+    first, second, third = np.moveaxis(means.reshape(resamples, -1, 3), 2, 0)
     variance = second - first**2
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
     spread = np.where(variance > 1e-12, variance, np.nan) ** 1.5
@@ -120,21 +131,21 @@ def skews(
     """
     rows = {}
     for prompt, rewards in distinct.items():
-        skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
-        z = (rewards - rewards.mean()) / rewards.std(ddof=0)
-        skewed = (
-            _resampled_moments(z.to_numpy(dtype=float), resamples, seed)[:, :, 2] > 0
-        )
-        ci_low, ci_high = resampling.interval(skewed.sum(axis=1))
+        values = rewards.to_numpy(dtype=float)
+        skewness = pd.Series(stats.skew(values), rewards.columns)
+        z = _standardised(rewards).to_numpy(dtype=float)
+        draws = _resampled_moments(z, resamples, seed)[:, :, 2]
+        ci_low, ci_high = resampling.interval((draws > 0).sum(axis=1))
         published = stats.skew(as_published[prompt].to_numpy(dtype=float))
         mean = crossed(skewness, skewness_influence(rewards))
+        is_positive = skewness > 0
         rows[prompt] = {
             "as_published": int((published > 0).sum()),
-            "n_positive": int((skewness > 0).sum()),
+            "n_positive": int(is_positive.sum()),
             "models": len(skewness),
             "ci_low": int(ci_low),
             "ci_high": int(ci_high),
-            "others": ", ".join(skewness.index[skewness <= 0]) or "none",
+            "others": ", ".join(skewness.index[~is_positive]) or "none",
             "n": mean.n,
             "p": mean.p,
             "mean": mean.estimate,
@@ -149,8 +160,15 @@ def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
 
     It is (z^3 - 3 z - (3 z^2 - 1) g / 2) / (n - 1), with z the standardised rewards.
     """
-    z = (rewards - rewards.mean()) / rewards.std(ddof=0)
-    return (z**3 - 3 * z - (3 * z**2 - 1) * (z**3).mean() / 2) / (len(z) - 1)
+    z = _standardised(rewards)
+    g = (z**3).mean()
+    moved = z**3 - 3 * z - (3 * z**2 - 1) * g / 2
+    return moved / (len(z) - 1)
+
+
+def _standardised(rewards: pd.DataFrame) -> pd.DataFrame:
+    """Return rewards in standard deviations from their mean, by model (ddof 0)."""
+    return (rewards - rewards.mean()) / rewards.std(ddof=0)
 
 
 def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
@@ -160,13 +178,16 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     A model is in many pairs, so the interval is a jackknife over models (Arvesen 1969), t with
     models - 1 degrees.
     """
-    k, values = len(matrix), matrix.to_numpy(dtype=float)
-    mean = float(values[np.triu_indices(k, 1)].mean())
+    k = len(matrix)
+    values = matrix.to_numpy(dtype=float)
+    pairs = values[np.triu_indices(k, 1)]
+    mean = float(pairs.mean())
     if k < 3:
         return mean, float("nan"), float("nan")
     # a model's mean with the others
     own = (values.sum(axis=1) - values.diagonal()) / (k - 1)
-    pseudo = mean + 2 * (k - 1) / (k - 2) * (own - mean)
+    factor = 2 * (k - 1) / (k - 2)
+    pseudo = mean + factor * (own - mean)
     half = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1) / np.sqrt(k)
     return mean, float(mean - half), float(mean + half)
 
@@ -175,12 +196,13 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
     """Return Pearson's correlation of two matrices over pairs of different models; NaN for under
     3 pairs.
     """
-    upper = np.triu_indices(len(first), 1)
-    values = [
-        matrix.loc[first.index, first.index].to_numpy(dtype=float)[upper]
-        for matrix in (first, second)
-    ]
-    return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
+    names = first.index
+    pairs = np.triu_indices(len(names), 1)
+    if len(names) < 3:
+        return float("nan")
+    x = first.loc[names, names].to_numpy(dtype=float)[pairs]
+    y = second.loc[names, names].to_numpy(dtype=float)[pairs]
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 @dataclass(frozen=True)
@@ -202,16 +224,18 @@ class ModelMap:
         return pd.DataFrame(1 - distances, self.positions.index, self.positions.index)
 
 
-def model_map(matrix: pd.DataFrame, starts: int = 50, seed: int = 0) -> ModelMap:
+def model_map(
+    matrix: pd.DataFrame,
+    starts: int = 50,
+    seed: int = 0,
+) -> ModelMap:
     """Return the multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), best of
     many random starts.
 
     The plane is turned so that the widest spread lies along x, and the first model has no negative
     coordinate.
     """
-    names = matrix.index
     refuse_malformed(matrix)
-    distances = 1 - matrix.to_numpy(dtype=float)
     scaling = MDS(
         2,
         metric="precomputed",
@@ -222,8 +246,10 @@ def model_map(matrix: pd.DataFrame, starts: int = 50, seed: int = 0) -> ModelMap
         max_iter=1000,
         random_state=seed,
     )
-    points = scaling.fit_transform(distances)
+    points = scaling.fit_transform(1 - matrix.to_numpy(dtype=float))
     points = points - points.mean(axis=0)
-    points = points @ np.linalg.svd(points, full_matrices=False)[2].T
+    *_, axes = np.linalg.svd(points, full_matrices=False)
+    points = points @ axes.T
     points = points * np.where(points[0] < 0, -1, 1)
-    return ModelMap(pd.DataFrame(points, names, ["x", "y"]), float(scaling.stress_))
+    positions = pd.DataFrame(points, matrix.index, ["x", "y"])
+    return ModelMap(positions, float(scaling.stress_))

@@ -24,7 +24,11 @@ from . import agreement
 
 @styled
 def draw_matrices(
-    frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, columns: int = 2
+    frames: Mapping[str, pd.DataFrame],
+    *,
+    title: str,
+    measure: str,
+    columns: int = 2,
 ) -> Chart:
     """Draw models x models matrices, a panel each: the pairs below the diagonal, on one scale.
 
@@ -34,50 +38,67 @@ def draw_matrices(
     most = max(map(len, frames.values()))
     columns = min(columns, len(frames))
     lines = math.ceil(len(frames) / columns)
-    wide = max(7.0, (2.4 + 0.56 * most) * columns)
-    high = (2.0 + 0.48 * most) * lines + 0.4 + 0.3 * len(title_lines(title, wide))
-    figure = new_chart(wide, high, title)
-    below = [
-        frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1]
-        for frame in frames.values()
-    ]
-    cells = np.concatenate([frame.to_numpy().ravel() for frame in below])
-    lowest, highest = np.nanmin(cells), np.nanmax(cells)
+    width = max(7.0, (2.4 + 0.56 * most) * columns)
+    height = (2.0 + 0.48 * most) * lines
+    height += 0.4 + 0.3 * len(title_lines(title, width))
+    figure = new_chart(width, height, title)
+    below = {name: _below_diagonal(frame) for name, frame in frames.items()}
+    lowest = min(frame.min().min() for frame in below.values())
+    highest = max(frame.max().max() for frame in below.values())
     # so that the highest cell is not black, and its number can be read
-    limits = (lowest, highest + (0.25 * (highest - lowest) or 1.0))
-    for axes, name, frame in zip(
-        figure.panels(len(frames), columns), frames, below, strict=True
-    ):
+    room = 0.25 * (highest - lowest) or 1.0
+    limits = (lowest, highest + room)
+    panels = figure.panels(len(frames), columns)
+    for axes, (name, frame) in zip(panels, below.items(), strict=True):
         charts.heat_map(axes, frame, limits=limits, numbers=".2f")
         axes.set_title(name)
     figure.supxlabel(f"{measure}; dark is high", fontsize=12)
     return figure
 
 
+def _below_diagonal(matrix: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs below the diagonal, without the first row and the last column."""
+    is_below = np.tri(len(matrix), k=-1, dtype=bool)
+    return matrix.where(is_below).iloc[1:, :-1]
+
+
 @styled
 def draw_maps(
-    maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, title: str
+    maps: Mapping[str, agreement.ModelMap],
+    models: pd.DataFrame,
+    *,
+    title: str,
 ) -> Chart:
     """Draw maps of models side by side, a marker per developer, with the models' names at both
     sides (Fig 2B).
     """
-    figure = new_chart(max(9, 7.2 * len(maps)), 5.6, title)
-    panels = figure.panels(len(maps), len(maps))
+    count = len(maps)
+    figure = new_chart(max(9, 7.2 * count), 5.6, title)
+    panels = figure.panels(count, count)
     positions = pd.concat([mapped.positions for mapped in maps.values()])
+    reach = 1.1 * float(positions.abs().to_numpy().max())
     colours = model_colours(positions.index)
     developers = models["developer"].reindex(list(colours)).fillna("").astype(str)
     shapes = dict(zip(developers.unique(), itertools.cycle("os^DPX*v"), strict=False))
-    reach = 1.1 * float(positions.abs().to_numpy().max())
-    looks = {
-        model: {"marker": shapes[developers[model]], "color": colour}
-        for model, colour in colours.items()
-    }
+    looks = {}
+    for model, colour in colours.items():
+        looks[model] = {"marker": shapes[developers[model]], "color": colour}
     for axes, (name, mapped) in zip(panels, maps.items(), strict=True):
         axes.set_title(name)
         _draw_map(axes, mapped.positions, looks, reach)
+    _name_developers(figure, panels[0], shapes)
+    return figure
+
+
+def _name_developers(
+    figure: Chart,
+    axes: Axes,
+    shapes: Mapping[str, str],
+) -> None:
+    """Write the legend of the developers' markers."""
     for developer, shape in shapes.items():
         name = label(developer or "unknown", 30, blur=False)
-        panels[0].scatter([], [], s=90, marker=shape, color=GREY, label=name)
+        axes.scatter([], [], s=90, marker=shape, color=GREY, label=name)
     figure.legend(
         loc="outside lower center",
         title="developer",
@@ -85,11 +106,13 @@ def draw_maps(
         fontsize=12,
         ncols=6,
     )
-    return figure
 
 
 def _draw_map(
-    axes: Axes, points: pd.DataFrame, looks: Mapping[str, dict[str, str]], reach: float
+    axes: Axes,
+    points: pd.DataFrame,
+    looks: Mapping[str, dict[str, str]],
+    reach: float,
 ) -> None:
     """Draw models as points, with their names in two columns, each at the side of its point."""
     for model, point in points.iterrows():
@@ -97,8 +120,13 @@ def _draw_map(
     axes.set(xlim=(-2 * reach, 2 * reach), ylim=(-reach, reach))
     axes.set_xlabel("distance stands for 1 − tau")
     axes.set_aspect("equal")
-    room = {"gap": 0.18 * reach, "within": (-0.95 * reach, 0.95 * reach)}
-    for is_right, half in points.groupby(points["x"] > points["x"].mean()):
-        names = list(map(model_label, half.index))
-        x = reach if is_right else -reach
-        charts.name_in_column(axes, names, half.to_numpy(), x, **room)
+    is_right = points["x"] > points["x"].mean()
+    for right, half in points.groupby(is_right):
+        charts.name_in_column(
+            axes,
+            list(map(model_label, half.index)),
+            half.to_numpy(),
+            reach if right else -reach,
+            gap=0.18 * reach,
+            within=(-0.95 * reach, 0.95 * reach),
+        )

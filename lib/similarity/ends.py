@@ -33,6 +33,8 @@ HARM = re.compile(
     r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE
 )
 
+KINDS = ["offensive", "harm", "a group", "code", "other"]  # the first that fits counts
+
 
 def is_code(text: str) -> bool:
     """Return whether a token or a reply looks like code, such as `.assertFalse`, `_headers` and
@@ -43,14 +45,16 @@ def is_code(text: str) -> bool:
     run together there.
     """
     shown = MARKUP.sub("", text.strip())
-    joined = (word for word in CAPITAL_INSIDE.findall(shown) if not is_offensive(word))
-    return bool(CODE.search(shown) or LIBRARIES.search(shown)) or any(joined)
+    if CODE.search(shown) or LIBRARIES.search(shown):
+        return True
+    joined = CAPITAL_INSIDE.findall(shown)
+    return not all(is_offensive(word) for word in joined)
 
 
 @cache
 def _groups() -> frozenset[str]:
-    terms = pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)["term"]
-    return frozenset(terms.str.casefold())
+    table = pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)
+    return frozenset(table["term"].str.casefold())
 
 
 def names_a_group(text: str) -> bool:
@@ -72,27 +76,22 @@ def kinds(grid: pd.DataFrame) -> pd.DataFrame:
 
     Each text counts once, as the first kind that fits.
     """
-    tests = {
-        "offensive": is_offensive,
-        "harm": is_harm,
-        "a group": names_a_group,
-        "code": is_code,
-        "other": lambda text: True,
-    }
     texts = grid.loc["pessimal"]
-    first = texts.map(
-        lambda text: next(kind for kind, test in tests.items() if test(text))
-    )
-    counts = (
-        first.apply(lambda column: column.value_counts())
-        .reindex(list(tests))
-        .fillna(0)
-        .astype(int)
-        .T
-    )
-    return counts.assign(
-        **{"mean length": texts.map(lambda text: len(text.strip())).mean()}
-    )
+    kind_of = texts.map(_kind)
+    counts = pd.DataFrame(0, texts.columns, KINDS)
+    for name in texts:
+        counts.loc[name] = [(kind_of[name] == kind).sum() for kind in KINDS]
+    length = texts.map(lambda text: len(text.strip()))
+    return counts.assign(**{"mean length": length.mean()})
+
+
+def _kind(text: str) -> str:
+    """Return the first kind that fits a text."""
+    fits = (is_offensive, is_harm, names_a_group, is_code)
+    for kind, fit in zip(KINDS, fits, strict=False):
+        if fit(text):
+            return kind
+    return KINDS[-1]
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -102,25 +101,22 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     Table 2 is compared by token id, because its texts are printed without their spaces. Corrected:
     one row per distinct input, and trimmed texts.
     """
-    by_id = cells.printed_lists("2", "token_id").astype(int).astype(str)
-    ids = {
-        name: pd.Series(own["greatest"].to_numpy(), own["token_id"].astype(str))
-        for name, own in tables.items()
-    }
-    by_text = [
-        {name: read(own).set_index("text")["greatest"] for name, own in tables.items()}
-        for read in (lambda table: table, scores.unique_inputs)
-    ]
-    shared = (
-        scores.shared_vocabulary(dict(tables), "greatest", trim=trim)
-        for trim in (False, True)
-    )
-    a7 = cells.compare_lists(
-        cells.printed_lists("A7"),
-        *({name: own[name] for name in own} for own in shared),
-    )
+    by_id, by_text, by_distinct = {}, {}, {}
+    for name, table in tables.items():
+        reward = table["greatest"]
+        by_id[name] = pd.Series(reward.to_numpy(), table["token_id"].astype(str))
+        by_text[name] = table.set_index("text")["greatest"]
+        distinct = scores.unique_inputs(table)
+        by_distinct[name] = distinct.set_index("text")["greatest"]
+    shared = []
+    for trim in (False, True):
+        rewards = scores.shared_vocabulary(dict(tables), "greatest", trim=trim)
+        shared.append(dict(rewards.items()))
+    ids = cells.printed_lists("2", "token_id").astype(int).astype(str)
+    a6 = cells.printed_lists("A6")
+    a7 = cells.printed_lists("A7")
     return {
-        "Table 2": cells.compare_lists(by_id, ids),
-        "Table A7": a7,
-        "Table A6": cells.compare_lists(cells.printed_lists("A6"), *by_text),
+        "Table 2": cells.compare_lists(ids, by_id),
+        "Table A7": cells.compare_lists(a7, *shared),
+        "Table A6": cells.compare_lists(a6, by_text, by_distinct),
     }

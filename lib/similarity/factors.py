@@ -13,13 +13,9 @@ from ..claims.claims import paper_table
 def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair of different models, with the matrix's entry as value."""
     a, b = np.triu_indices(len(matrix), 1)
-    return pd.DataFrame(
-        {
-            "model_a": matrix.index[a],
-            "model_b": matrix.index[b],
-            "value": matrix.to_numpy()[a, b],
-        }
-    )
+    names = matrix.index
+    values = matrix.to_numpy()[a, b]
+    return pd.DataFrame({"model_a": names[a], "model_b": names[b], "value": values})
 
 
 def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
@@ -36,31 +32,28 @@ def theoretical(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     models: rows of the registry. A base is a family (Gemma or Llama), as in the published
     regression. A trait that is blank for a model, or the same for all pairs, is left out.
     """
-    bases = models["base"].str.split().str[0]
     billions = pd.to_numeric(models["parameters_b"], errors="coerce")
-    # in billions, small models are all alike
-    billions = billions * (1000 if billions.max() < 0.1 else 1)
-    near = {
+    if billions.max() < 0.1:  # in billions, small models are all alike
+        billions = billions * 1000
+    matrices = {
+        "base": same_label(models["base"].str.split().str[0]),
+        "developer": same_label(models["developer"]),
         "parameters": nearness(billions),
         "rank": nearness(models["rewardbench_rank"]),
     }
-    return varied(
-        {"base": same_label(bases), "developer": same_label(models["developer"])} | near
-    )
+    return varied(matrices)
 
 
 def varied(matrices: Mapping[str, pd.DataFrame | None]) -> dict[str, pd.DataFrame]:
     """Return the matrices that are known and not the same for all pairs of models."""
-    known = {
-        name: matrix
-        for name, matrix in matrices.items()
-        if matrix is not None and len(matrix) > 1
-    }
-    return {
-        name: matrix
-        for name, matrix in known.items()
-        if np.ptp(matrix.to_numpy()[np.triu_indices(len(matrix), 1)]) > 0
-    }
+    kept = {}
+    for name, matrix in matrices.items():
+        if matrix is None:
+            continue
+        values = pairs(matrix)["value"]
+        if values.min() < values.max():
+            kept[name] = matrix
+    return kept
 
 
 def same_label(labels: pd.Series) -> pd.DataFrame | None:
@@ -70,9 +63,8 @@ def same_label(labels: pd.Series) -> pd.DataFrame | None:
     values = labels.to_numpy(dtype=object)
     if (values == "").any() or labels.isna().any():
         return None
-    return pd.DataFrame(
-        (values[:, None] == values).astype(float), labels.index, labels.index
-    )
+    is_same = values[:, None] == values
+    return pd.DataFrame(is_same.astype(float), labels.index, labels.index)
 
 
 def nearness(numbers: pd.Series) -> pd.DataFrame | None:
@@ -80,9 +72,7 @@ def nearness(numbers: pd.Series) -> pd.DataFrame | None:
     missing.
     """
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
-    near = 1 / (1 + np.abs(values[:, None] - values))
-    return (
-        None
-        if np.isnan(values).any()
-        else pd.DataFrame(near, numbers.index, numbers.index)
-    )
+    if np.isnan(values).any():
+        return None
+    apart = np.abs(values[:, None] - values)
+    return pd.DataFrame(1 / (1 + apart), numbers.index, numbers.index)

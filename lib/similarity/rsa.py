@@ -2,20 +2,26 @@
 corrected (RSA).
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from scipy.stats import linregress
 from statsmodels.regression.linear_model import OLS, RegressionResults
 
-from ..stats.relabelling import interval, observations, p_of, size_of_mantel
+from ..stats.relabelling import (
+    Predictors,
+    interval,
+    observations,
+    p_of,
+    size_of_mantel,
+)
 
 FINAL = ("base", "rank")  # what the paper's stepwise regression keeps
 
 
 def regress(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs"
+    matrix: pd.DataFrame,
+    predictors: Predictors,
+    entries: str = "pairs",
 ) -> RegressionResults:
     """Return the least-squares fit of a similarity matrix on theoretical ones, with an intercept
     (statsmodels).
@@ -26,30 +32,34 @@ def regress(
     p-values.
     """
     outcome, design = observations(matrix, predictors, entries)
-    return OLS(
-        outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)
-    ).fit()
+    design = pd.DataFrame(design, columns=list(predictors))
+    return OLS(outcome, design.assign(intercept=1.0)).fit()
 
 
-def effects(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
-) -> pd.DataFrame:
+def effects(matrix: pd.DataFrame, predictors: Predictors) -> pd.DataFrame:
     """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval
     and p-values.
 
     p is from the permutation test that shuffles the models' names (relabelling.p_of). The interval
     holds the effects that this test does not reject.
     """
-    b, rows = regress(matrix, predictors).params, {}
+    b = regress(matrix, predictors).params
+    rows = {}
     for factor in predictors:
         low, high = interval(matrix, predictors, factor, 0.95)
-        p = p_of(matrix, predictors, factor)
-        rows[factor] = {"b": float(b[factor]), "ci_low": low, "ci_high": high, "p": p}
+        rows[factor] = {
+            "b": float(b[factor]),
+            "ci_low": low,
+            "ci_high": high,
+            "p": p_of(matrix, predictors, factor),
+        }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def stepwise(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs"
+    matrix: pd.DataFrame,
+    predictors: Predictors,
+    entries: str = "pairs",
 ) -> tuple[list[str], pd.DataFrame]:
     """Return the predictors that stepwise regression keeps, in order of entry, and its steps (step,
     aic).
@@ -58,21 +68,19 @@ def stepwise(
     """
 
     def aic(names: list[str]) -> float:
-        return float(
-            regress(matrix, {name: predictors[name] for name in names}, entries).aic
-        )
+        chosen = {name: predictors[name] for name in names}
+        return float(regress(matrix, chosen, entries).aic)
 
-    selected, steps = [], [{"step": "none", "aic": aic([])}]
+    selected = []
+    steps = [{"step": "none", "aic": aic([])}]
     while True:
-        moves = {
-            f"+ {name}": [*selected, name]
-            for name in predictors
-            if name not in selected
-        }
-        moves |= {
-            f"- {name}": [other for other in selected if other != name]
-            for name in selected
-        }
+        moves = {}
+        for name in predictors:
+            others = [other for other in selected if other != name]
+            if name in selected:
+                moves[f"- {name}"] = others
+            else:
+                moves[f"+ {name}"] = [*others, name]
         scored = {move: aic(names) for move, names in moves.items()}
         best = min(scored, key=scored.get, default=None)
         if best is None or scored[best] >= steps[-1]["aic"] - 1e-9:
@@ -82,31 +90,33 @@ def stepwise(
 
 
 def rsa(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], jointly: bool = True
+    matrix: pd.DataFrame,
+    predictors: Predictors,
+    jointly: bool = True,
 ) -> pd.DataFrame:
     """Return the regression of section 2.2 as published, over all entries, and corrected, over
     pairs (`effects`).
 
     There is a row per predictor. The predictors are in one model jointly, or each alone.
     """
+    groups = [predictors]
+    if not jointly:
+        groups = [{name: theory} for name, theory in predictors.items()]
     rows = []
-    for group in (
-        [predictors]
-        if jointly
-        else [{name: theory} for name, theory in predictors.items()]
-    ):
+    for group in groups:
         published = regress(matrix, group, "all")
         columns = {
-            "b_published": published.params[list(group)],
-            "p_published": published.pvalues[list(group)],
+            "b_published": published.params,
+            "p_published": published.pvalues,
         }
-        rows.append(pd.DataFrame(columns).join(effects(matrix, group)))
+        of_group = pd.DataFrame(columns).loc[list(group)]
+        rows.append(of_group.join(effects(matrix, group)))
     return pd.concat(rows)
 
 
 def shuffled_control(
     matrix: pd.DataFrame,
-    predictors: Mapping[str, pd.DataFrame],
+    predictors: Predictors,
     shuffles: int = 200,
     permutations: int = 10_000,
     seed: int = 0,
@@ -117,26 +127,19 @@ def shuffled_control(
     published is over so many shuffles, corrected is by Mantel's test over all shuffles (up to 10
     models).
     """
-    corrected = {
-        name: size_of_mantel(matrix, theory, permutations, seed)
-        for name, theory in predictors.items()
-    }
+    names = matrix.index
     outcome = matrix.to_numpy(dtype=float).ravel()
     random = np.random.default_rng(seed)
-    hits = []
-    theories = {
-        name: theory.loc[matrix.index, matrix.index].to_numpy(float)
-        for name, theory in predictors.items()
-    }
-    for _ in range(shuffles):
-        order = random.permutation(len(matrix))
-        rows = np.ix_(order, order)
-        hits.append(
-            {
-                name: linregress(x[rows].ravel(), outcome).pvalue < 0.05
-                for name, x in theories.items()
-            }
-        )
-    return pd.DataFrame(
-        {"published": pd.DataFrame(hits).mean(), "corrected": pd.Series(corrected)}
-    )
+    orders = [random.permutation(len(names)) for _ in range(shuffles)]
+    shares = {}
+    for name, theory in predictors.items():
+        x = theory.loc[names, names].to_numpy(float)
+        p = []
+        for order in orders:
+            shuffled = x[np.ix_(order, order)]
+            p.append(linregress(shuffled.ravel(), outcome).pvalue)
+        shares[name] = {
+            "published": np.mean(np.array(p) < 0.05),
+            "corrected": size_of_mantel(matrix, theory, permutations, seed),
+        }
+    return pd.DataFrame.from_dict(shares, orient="index")
