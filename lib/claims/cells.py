@@ -20,16 +20,27 @@ def compare_cells(
     out. A cell agrees if it is equal to the printed one; a cell that was not computed is missing,
     and does not agree.
     """
-    rows, columns = (list(map(_joined, labels)) for labels in printed.axes)
+    if corrected is None:
+        corrected = pd.DataFrame()
+    rows = list(map(_joined, printed.index))
+    columns = list(map(_joined, printed.columns))
     cells = pd.DataFrame(
-        {"row": np.repeat(rows, len(columns)), "column": columns * len(rows)}
+        {
+            "row": np.repeat(rows, len(columns)),
+            "column": columns * len(rows),
+            "paper": _flat(printed, printed),
+            "as_published": _flat(as_published, printed),
+            "corrected": _flat(corrected, printed),
+        }
     )
-    tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
-    for name, table in tables.items():
-        same = (pd.DataFrame() if table is None else table).reindex_like(printed)
-        cells[name] = same.to_numpy(dtype=object).ravel()
     cells["agrees"] = cells["paper"].eq(cells["as_published"])
-    return cells[cells["paper"].notna() & (cells["paper"] != "")].reset_index(drop=True)
+    is_printed = cells["paper"].notna() & (cells["paper"] != "")
+    return cells[is_printed].reset_index(drop=True)
+
+
+def _flat(table: pd.DataFrame, printed: pd.DataFrame) -> np.ndarray:
+    """Return the cells of a table that are printed, row by row; missing where it has none."""
+    return table.reindex_like(printed).to_numpy(dtype=object).ravel()
 
 
 def _joined(label) -> str:
@@ -42,20 +53,18 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
 
     value: `text`; of Table 2 also `token_id` or `score`.
     """
-    names = ("table_2", "tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9")
-    rows = pd.concat(claims.paper_table(name).assign(source=name) for name in names)
-    rows["table"] = rows["table"].where(rows["source"] != "table_2", "2")
-    rows = rows[rows["table"] == table].replace(
-        {"end": {"top": "optimal", "bottom": "pessimal"}}
-    )
-    rows = rows.assign(
-        model=rows["nickname"].fillna(rows["model"]),
-        text=rows["text"].fillna(rows["decoded"]),
-    )
-    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")[
-        list(rows["model"].unique())
-    ]
-    return pd.concat([grid.loc[["optimal"]], grid.loc[["pessimal"]].iloc[::-1]])
+    tables = [claims.paper_table("table_2").assign(table="2")]
+    for name in ("tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9"):
+        tables.append(claims.paper_table(name))
+    rows = pd.concat(tables)
+    rows = rows[rows["table"] == table]
+    rows["end"] = rows["end"].replace({"top": "optimal", "bottom": "pessimal"})
+    rows["model"] = rows["nickname"].fillna(rows["model"])
+    rows["text"] = rows["text"].fillna(rows["decoded"])
+    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")
+    grid = grid[list(rows["model"].unique())]
+    last_first = grid.loc[["pessimal"]].iloc[::-1]
+    return pd.concat([grid.loc[["optimal"]], last_first])
 
 
 def compare_lists(
@@ -72,9 +81,7 @@ def compare_lists(
     places = printed.index.get_level_values("position").max()
     present = printed[[name for name in printed if name in rewards]]
     ours = _ends(rewards, places)
-    cells = compare_cells(
-        present, ours, _ends(corrected, places) if corrected else None
-    )
+    cells = compare_cells(present, ours, _ends(corrected or {}, places))
     return cells.assign(agrees=cells["agrees"] | _are_tied(cells, rewards))
 
 
@@ -94,15 +101,14 @@ def _ends(rewards: Mapping[str, pd.Series], places: int) -> pd.DataFrame:
 def _are_tied(cells: pd.DataFrame, rewards: Mapping[str, pd.Series]) -> np.ndarray:
     """Return whether the printed text and ours have a reward in common, for each cell."""
     shown = {*cells["paper"], *cells["as_published"]}
-    rewards_of = {
-        name: own[own.index.isin(shown)].groupby(level=0).agg(set).to_dict()
-        for name, own in rewards.items()
-    }
+    rewards_of = {}
+    for name, own in rewards.items():
+        of_shown = own[own.index.isin(shown)]
+        rewards_of[name] = of_shown.groupby(level=0).agg(set).to_dict()
     tied = []
     for cell in cells.itertuples():
         known = rewards_of[cell.column]
-        printed, ours = (
-            known.get(text, set()) for text in (cell.paper, cell.as_published)
-        )
+        printed = known.get(cell.paper, set())
+        ours = known.get(cell.as_published, set())
         tied.append(not printed.isdisjoint(ours))
     return np.array(tied, dtype=bool)

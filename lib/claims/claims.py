@@ -33,6 +33,7 @@ COLUMNS = [
     "population",
     "note",
 ]
+TEXTS = [name for name in COLUMNS if name not in NUMERIC]
 STATED = {"prompt": "", "model": "", "remark": "", "evidence": ""}
 # what an estimate may have beside its claim and quantity
 STATED |= dict.fromkeys(NUMBERS)
@@ -57,14 +58,18 @@ def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> 
     stated = {"claim": claim, "quantity": quantity, "prompt": prompt}
     if of is not None:
         given = of if hasattr(of, "keys") else vars(of)
-        names = {"estimate": "corrected"} | {
-            name: name for name in ("ci_low", "ci_high", "p", "n")
-        }
-        stated |= {ours: given[name] for name, ours in names.items() if name in given}
+        for name in ("estimate", "ci_low", "ci_high", "p", "n"):
+            if name in given:
+                ours = "corrected" if name == "estimate" else name
+                stated[ours] = given[name]
     return stated | fields
 
 
-def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.DataFrame:
+def state(
+    study: Collection,
+    notebook: str,
+    estimates: Iterable[dict],
+) -> pd.DataFrame:
     """Judge a notebook's estimates, keep them for the scorecard, and return one row per sentence to
     show.
 
@@ -85,24 +90,26 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     estimates = list(estimates)
     table = judged(study, estimates)
     if study.is_published:
-        table = with_words(
-            table, other_tests(published_table("claims"), set(table["claim"]))
-        )
+        others = other_tests(published_table("claims"), set(table["claim"]))
+        table = with_words(table, others)
         _keep(table, study, notebook)
         return scorecard(table)
     table = with_words(table, corrected=False)
     _keep(table, study, notebook)
-    if counted := [one for one in estimates if one.get("evidence") == COUNTED]:
+    counted = [one for one in estimates if one.get("evidence") == COUNTED]
+    if counted:
         _keep(with_words(judged(PUBLISHED, counted)), PUBLISHED, notebook)
     card = scorecard(table)
     of_tests = table[table["role"].eq("primary") & table["p"].notna()]
     smallest = of_tests.groupby("claim")["p"].min().reindex(card.index)
-    return card.assign(
-        **{UNCORRECTED: smallest.map(short, na_action="ignore").fillna("")}
-    )
+    return card.assign(**{UNCORRECTED: smallest.map(_short)})
 
 
-def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
+def _keep(
+    table: pd.DataFrame,
+    collection: Collection,
+    notebook: str,
+) -> None:
     with replacing(collection.claims / f"{notebook}.csv") as part:
         table.to_csv(part, index=False)
 
@@ -114,21 +121,24 @@ def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
     sentence; None where it cannot tell), `is_opposite`, `has_texts` (whether the study holds what a
     test needs), `has_word` (whether the row is about the paper's models).
     """
-    rows, own = [], papers_own(study)
+    rows = []
+    own = papers_own(study)
     for given in estimates:
-        if unknown := sorted(set(given) - {"claim", "quantity", *STATED}):
+        unknown = sorted(set(given) - {"claim", "quantity", *STATED})
+        if unknown:
             raise InputError(
                 f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}"
             )
-        one = STATED | {
-            name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value
-            for name, value in given.items()
-        }
+        one = dict(STATED)
+        for name, value in given.items():
+            is_missing = pd.api.types.is_scalar(value) and pd.isna(value)
+            one[name] = None if is_missing else value
         rows.append(one | _judged(study, one, own))
     extra = ["said", "says", "is_opposite", "has_texts", "has_word"]
     table = pd.DataFrame(rows, columns=[*COLUMNS, *extra]).astype(object)
-    if (twice := table.duplicated(list(NAMES))).any():
-        first = table.loc[twice].iloc[0]
+    twice = table[table.duplicated(list(NAMES))]
+    if len(twice):
+        first = twice.iloc[0]
         raise InputError(
             f"{first['quantity']} of {first['claim']} is stated twice; give each row its own "
             "quantity"
@@ -136,7 +146,11 @@ def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
     return table.assign(p_corrected=np.nan, word="", remark="")
 
 
-def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
+def _judged(
+    study: Collection,
+    one: dict,
+    own: Set[str],
+) -> dict:
     """Return what the declaration of an estimate says about it."""
     row = declared(*(one[name] or "" for name in NAMES))
     ours = Numbers(**{name: one[name] for name in NUMBERS if name != "p"})
@@ -144,16 +158,13 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
     has_texts = not row.needs or row.needs in own or is_counted
     population = study.population
     if is_counted:
-        population = (
-            "printed replies" if sections()[row.claim] == "5" else "whole vocabularies"
-        )
+        is_about_replies = sections()[row.claim] == "5"
+        population = "printed replies" if is_about_replies else "whole vocabularies"
+    named = [row.quantity.replace("_", " "), one["prompt"], one["model"]]
     return {
         "paper": row.printed,
         "role": row.role,
-        "said": row.said
-        or " ".join(
-            filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]])
-        ),
+        "said": row.said or " ".join(filter(None, named)),
         "p": rules.p_of_interval(row, ours) if one["p"] is None else one["p"],
         "evidence": one["evidence"] or (RELEASED if study.is_published else OWN_RUN),
         "population": population,
@@ -166,7 +177,9 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
 
 
 def with_words(
-    table: pd.DataFrame, others: Iterable[float] = (), corrected: bool = True
+    table: pd.DataFrame,
+    others: Iterable[float] = (),
+    corrected: bool = True,
 ) -> pd.DataFrame:
     """Return rows of `judged` with corrected p-values, and the word and remark of each sentence;
     columns: COLUMNS.
@@ -175,7 +188,8 @@ def with_words(
     (Benjamini and Hochberg 1995). corrected: whether p-values are corrected; if not, each is
     compared with .05 as it is.
     """
-    table, tested = table.copy(), primary_tests(table)
+    table = table.copy()
+    tested = primary_tests(table)
     if corrected and tested.any():
         own = table.loc[tested, "p"].astype(float)
         p = false_discovery_control([*own, *others])
@@ -196,9 +210,8 @@ def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
     """Return the p-values of a table's primary tests of other sentences than these."""
     if table.empty:
         return []
-    return table.loc[
-        primary_tests(table) & ~table["claim"].isin(claims_here), "p"
-    ].tolist()
+    is_other = ~table["claim"].isin(claims_here)
+    return table.loc[primary_tests(table) & is_other, "p"].tolist()
 
 
 def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
@@ -206,9 +219,7 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     notes = [note for note in dict.fromkeys(rows["note"]) if note]
     if sections()[claim] == BEYOND:
         return BEYOND, "; ".join(notes)
-    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
-    is_weak = rows["role"].eq("primary") & (p >= LEVEL)
-    rows = rows.assign(says=rows["says"].mask(rows["says"].notna() & is_weak, False))
+    rows = rows.assign(says=_tested_answers(rows))
     of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
     primary = of_role["primary"]
     if not primary["has_texts"].all():
@@ -216,53 +227,61 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
         return NOT_TESTABLE, "; ".join([reason, *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
-    says = [
-        of_role[role]["says"].dropna()
-        for role in ("primary", "scale", "also", "printed")
-    ]
-    printed = of_role["printed"][of_role["printed"]["says"].eq(False)]
-    differ = map(_printed_difference, printed.itertuples())
-    return rules.word_of(*says), "; ".join([*_described(of_role), *differ, *notes])
+    answers = {role: of_role[role]["says"].dropna() for role in of_role}
+    answers.pop("shown")
+    remarks = _described(of_role)
+    printed = of_role["printed"]
+    for row in printed[printed["says"].eq(False)].itertuples():
+        remarks.append(_printed_difference(row))
+    return rules.word_of(**answers), "; ".join([*remarks, *notes])
+
+
+def _tested_answers(rows: pd.DataFrame) -> pd.Series:
+    """Return whether each number supports its sentence; a primary number that is not significant
+    does not.
+    """
+    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
+    is_weak = rows["role"].eq("primary") & (p >= LEVEL)
+    return rows["says"].mask(rows["says"].notna() & is_weak, False)
 
 
 def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
-    """Return what each number says, those those on the other side first. Primary numbers that
-    agree with each other are left out, because the scorecard shows them.
+    """Return what each number says, those on the other side first. Primary numbers that agree with
+    each other are left out, because the scorecard shows them.
 
     of_role: role -> rows.
     """
     primary = of_role["primary"]
-    disagree = primary["says"].eq(True).any() and primary["says"].eq(False).any()
-    beside = pd.concat([of_role["scale"], of_role["also"]])
-    told = primary if disagree else primary[primary["is_opposite"].astype(bool)]
-    rows = pd.concat([told, beside])
-    rows = rows[rows["says"].notna()].sort_values(
-        "is_opposite", ascending=False, kind="stable"
-    )
+    if primary["says"].dropna().nunique() < 2:
+        primary = primary[primary["is_opposite"].astype(bool)]
+    rows = pd.concat([primary, of_role["scale"], of_role["also"]])
+    rows = rows.dropna(subset="says")
+    rows = rows.sort_values("is_opposite", ascending=False, kind="stable")
     lines = []
     for _, row in rows.iterrows():
-        answer = (
-            "the opposite" if row["is_opposite"] else "yes" if row["says"] else "no"
-        )
-        number = number_text(row) if pd.notna(row["ci_low"]) else ""
-        lines.append(f"{row['said']}: {answer}" + (f", {number}" if number else ""))
+        answer = "yes" if row["says"] else "no"
+        if row["is_opposite"]:
+            answer = "the opposite"
+        if pd.notna(row["ci_low"]):
+            answer += f", {number_text(row)}"
+        lines.append(f"{row['said']}: {answer}")
     return lines
 
 
 def _printed_difference(row) -> str:
     """Return how a printed number and ours differ; row: of the table, as a named tuple."""
-    return (
-        f"printed {row.paper}, ours "
-        f"{short(row.corrected if pd.isna(row.as_published) else row.as_published)}"
-    )
+    ours = row.corrected if pd.isna(row.as_published) else row.as_published
+    return f"printed {row.paper}, ours {short(ours)}"
 
 
 def papers_own(study: Collection) -> Set[str]:
     """Return what of the paper's own data a collection holds: its models, vocabulary, items;
     nothing for others.
     """
+    if not study.holds_papers_models:
+        return frozenset()
     texts = {ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")
-    return frozenset({"models", texts}) if study.holds_papers_models else frozenset()
+    return frozenset({"models", texts})
 
 
 def gather(collection: Collection) -> pd.DataFrame:
@@ -276,47 +295,54 @@ def gather(collection: Collection) -> pd.DataFrame:
     """
     chosen: dict[str, pd.DataFrame] = {}
     for part, table in _kept_rows(collection):
-        done = [claim for claim, rows in chosen.items() if _can_be_tested(rows)]
-        rest = as_estimates(table[~table["claim"].isin(done)])
-        for claim, rows in judged(part, rest).groupby("claim", sort=False):
+        rows_of_part = judged(part, as_estimates(table))
+        for claim, rows in rows_of_part.groupby("claim", sort=False):
+            if claim in chosen and _can_be_tested(chosen[claim]):
+                continue
             if claim not in chosen or _can_be_tested(rows):
                 chosen[claim] = rows
     words = with_words(pd.concat(chosen.values(), ignore_index=True))
-    absent = listed()[listed()["section"] != BEYOND].drop(
-        index=list(chosen), errors="ignore"
-    )
-    without_rows = pd.DataFrame(columns=COLUMNS, dtype=object)
-    without_rows["claim"] = absent.index
-    without_rows["word"] = NOT_TESTABLE if collection.is_published else ""
-    without_rows["remark"] = [f"needs {needs}" for needs in absent["needs"]]
+    without_rows = _rows_of_absent(set(chosen), collection)
     rows = pd.concat([words.astype(object), without_rows])
-    order = {claim: place for place, claim in enumerate(listed().index)}
-    rows = rows.sort_values("claim", key=lambda claim: claim.map(order), kind="stable")
-    rows = rows.fillna(dict.fromkeys(set(COLUMNS) - set(NUMERIC), ""))
+    place = listed().index.get_indexer
+    rows = rows.sort_values("claim", key=place, kind="stable")
+    rows = rows.fillna(dict.fromkeys(TEXTS, ""))
     return rows.astype(dict.fromkeys(NUMERIC, float)).reset_index(drop=True)
+
+
+def _rows_of_absent(chosen: Set[str], collection: Collection) -> pd.DataFrame:
+    """Return a row for each of the paper's sentences that is not among these."""
+    papers = listed()
+    is_absent = ~papers.index.isin(chosen) & (papers["section"] != BEYOND)
+    absent = papers[is_absent]
+    rows = pd.DataFrame(index=range(len(absent)), columns=COLUMNS, dtype=object)
+    rows["claim"] = absent.index
+    rows["word"] = NOT_TESTABLE if collection.is_published else ""
+    rows["remark"] = [f"needs {needs}" for needs in absent["needs"]]
+    return rows
 
 
 def _kept_rows(collection: Collection) -> list[tuple[Collection, pd.DataFrame]]:
     """Return what notebooks kept for a collection: tables with COLUMNS, and the collection that
     each is about.
     """
-    parts = (
-        [VOCABULARY, ITEMS, WORDS, PUBLISHED]
-        if collection == PUBLISHED
-        else [collection]
-    )
+    is_published = collection == PUBLISHED
+    parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if is_published else [collection]
     kept = []
     for part in parts:
-        tables = map(read_claims, sorted(part.claims.glob("*.csv")))
-        kept += [(part, table) for table in tables if len(table)]
-    if kept and collection == PUBLISHED and len(committed := published_table("claims")):
-        counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
-        kept.append((PUBLISHED, committed[committed["claim"].isin(counted)]))
+        for path in sorted(part.claims.glob("*.csv")):
+            table = read_claims(path)
+            if len(table):
+                kept.append((part, table))
     if not kept:
         target = "published" if collection.is_published else "reproduce"
         raise InputError(
             f"no claims for collection '{collection}' yet; run the notebooks: make {target}"
         )
+    committed = published_table("claims")
+    if is_published and len(committed):
+        counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
+        kept.append((PUBLISHED, committed[committed["claim"].isin(counted)]))
     return kept
 
 
@@ -338,7 +364,7 @@ def read_claims(path) -> pd.DataFrame:
     """Return a table of claims as it was written. InputError names a file that is none, and how
     to have it again.
     """
-    texts = dict.fromkeys(set(COLUMNS) - set(NUMERIC), str)
+    texts = dict.fromkeys(TEXTS, str)
     empty = dict.fromkeys(NUMERIC, "")
     try:
         table = pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=texts)
@@ -358,19 +384,20 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
     says what the number is.
     """
     rows = {}
+    sentences = listed()["says"]
     for claim, of_claim in table.groupby("claim", sort=False):
         place = of_claim["role"].map({"primary": 0, "printed": 1}).fillna(2)
         ordered = of_claim.loc[place.sort_values(kind="stable").index]
-        first, with_print = ordered.iloc[0], ordered[ordered["paper"].fillna("") != ""]
+        first = ordered.iloc[0]
+        with_print = ordered[ordered["paper"].fillna("") != ""]
         recipe = with_print.iloc[0] if len(with_print) else first
+        ours = "" if pd.isna(first["corrected"]) else number_text(first)
         said = declared(*first[list(NAMES)]).said if first["quantity"] else ""
         rows[claim] = {
-            "sentence": listed()["says"][claim],
+            "sentence": sentences[claim],
             "paper": str(recipe["paper"]) if len(with_print) else "",
             "by the paper's recipe": _of_all(recipe, _short(recipe["as_published"])),
-            "corrected": _of_all(
-                first, "" if pd.isna(first["corrected"]) else number_text(first)
-            ),
+            "corrected": _of_all(first, ours),
             "n": _short(first["n"]),
             "evidence": first["evidence"] if first["word"] != NOT_TESTABLE else "",
             "word": first["word"],
@@ -395,21 +422,16 @@ def _short(number: float) -> str:
 def number_text(row: pd.Series) -> str:
     """Return a number with its interval, `-0.02 [-0.05, 0.01]`; '' where nothing was computed."""
     number = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
-    if pd.isna(number):
-        return ""
-    has_interval = row["ci_low"] < row["ci_high"]  # a count of all there is has none
-    return short(number) + (
-        f" [{short(row['ci_low'])}, {short(row['ci_high'])}]" if has_interval else ""
-    )
+    text = _short(number)
+    if text and row["ci_low"] < row["ci_high"]:  # a count of all there is has none
+        text += f" [{short(row['ci_low'])}, {short(row['ci_high'])}]"
+    return text
 
 
 def short(number: float) -> str:
     """Return a number to two digits, a large or whole one without decimals."""
-    return (
-        f"{number:.0f}"
-        if float(number).is_integer() or abs(number) >= 100
-        else f"{number:.2g}"
-    )
+    is_whole = float(number).is_integer() or abs(number) >= 100
+    return f"{number:.0f}" if is_whole else f"{number:.2g}"
 
 
 def listed() -> pd.DataFrame:
@@ -426,21 +448,23 @@ def sections() -> dict[str, str]:
 @cache
 def _declared() -> tuple[Declared, ...]:
     table = paper_table("numbers")
-    table = table.assign(
-        **{name: pd.to_numeric(table[name]) for name in ("within", "limit")}
-    )
+    for name in ("within", "limit"):
+        table[name] = pd.to_numeric(table[name])
     return tuple(Declared(**row) for row in table.to_dict("records"))
 
 
-def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
+def declared(
+    claim: str,
+    quantity: str,
+    prompt: str = "",
+    model: str = "",
+) -> Declared:
     """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does
     not.
     """
-    for row in _declared():
-        is_named = (row.claim, row.quantity) == (
-            claim,
-            quantity,
-        ) and claim in sections()
+    rows = _declared() if claim in sections() else ()
+    for row in rows:
+        is_named = row.claim == claim and row.quantity == quantity
         is_asked = not row.prompt or prompt in row.prompt.split()
         if is_named and is_asked and row.model in ("", model):
             return row
@@ -454,9 +478,8 @@ def method_check(*claims: str) -> pd.DataFrame:
     """Return what planted models say about the estimators of these sentences
     (data/calibration/method.csv).
     """
-    table = pd.read_csv(
-        DATA / "calibration" / "method.csv", keep_default_na=False, na_values=""
-    )
+    path = DATA / "calibration" / "method.csv"
+    table = pd.read_csv(path, keep_default_na=False, na_values="")
     return table[table["claim"].isin(claims)].set_index("claim")
 
 

@@ -93,14 +93,23 @@ class Numbers:
 
 def _rounds(row: Declared, ours: Numbers) -> bool:
     printed = float(row.printed)
-    return abs(ours.recipe - printed) <= max(
-        row.within * (1 + 1e-9), SAME * abs(printed)
-    )
+    tolerance = max(row.within * (1 + 1e-9), SAME * abs(printed))
+    return abs(ours.recipe - printed) <= tolerance
 
 
 def _bound(row: Declared, ours: Numbers) -> bool:
     limit = float(row.printed[1:])
-    return ours.recipe < limit if row.printed[0] == "<" else ours.recipe > limit
+    if row.printed[0] == "<":
+        return ours.recipe < limit
+    return ours.recipe > limit
+
+
+def _above(row: Declared, ours: Numbers) -> bool:
+    return bool((ours.ci_low if ours.has_interval else ours.main) > row.limit)
+
+
+def _below(row: Declared, ours: Numbers) -> bool:
+    return bool((ours.ci_high if ours.has_interval else ours.main) < row.limit)
 
 
 RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
@@ -109,12 +118,8 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     # p by the paper's recipe lies on the printed side (< or >) of the printed bound.
     "bound": _bound,
     # The whole interval lies above (below) the limit; without an interval, the number does.
-    "above": lambda row, ours: bool(
-        (ours.ci_low if ours.has_interval else ours.main) > row.limit
-    ),
-    "below": lambda row, ours: bool(
-        (ours.ci_high if ours.has_interval else ours.main) < row.limit
-    ),
+    "above": _above,
+    "below": _below,
     # A count or share of all there is lies at the limit or above it, above it.
     "at least": lambda row, ours: bool(ours.main >= row.limit),
     "more than": lambda row, ours: bool(ours.main > row.limit),
@@ -133,16 +138,20 @@ def judge(row: Declared, ours: Numbers) -> bool | None:
     """Return whether our number says what the paper's sentence says; None where no number was
     computed.
     """
-    return None if ours.main is None or not row.rule else RULES[row.rule](row, ours)
+    if ours.main is None or not row.rule:
+        return None
+    return RULES[row.rule](row, ours)
 
 
 def is_opposite(row: Declared, ours: Numbers) -> bool:
     """Return whether an interval lies wholly on the other side of the limit than the sentence
     says.
     """
+    if not ours.has_interval:
+        return False
     if row.rule == "above":
-        return ours.has_interval and ours.ci_high < row.limit
-    return row.rule == "below" and ours.has_interval and ours.ci_low > row.limit
+        return ours.ci_high < row.limit
+    return row.rule == "below" and ours.ci_low > row.limit
 
 
 def count_of_models(count: int, n: int) -> dict[str, float]:
@@ -174,9 +183,9 @@ def p_of_interval(row: Declared, ours: Numbers) -> float | None:
     if row.rule == "most":
         return float(stats.binomtest(round(ours.main), int(ours.n)).pvalue)
     if row.rule in ("above", "below") and ours.ci_low < ours.ci_high:
-        z = (ours.main - row.limit) / (
-            (ours.ci_high - ours.ci_low) / (2 * stats.norm.ppf(0.975))
-        )
+        width = ours.ci_high - ours.ci_low
+        error = width / (2 * stats.norm.ppf(0.975))
+        z = (ours.main - row.limit) / error
         return float(2 * stats.norm.sf(abs(z)))
     return None
 
@@ -193,10 +202,11 @@ def word_of(
     Scales count alike: one that supports the sentence makes it `partly`, as a primary quantity
     does. Other wordings and printed numbers can only weaken `holds`.
     """
-    primary, also, printed = list(primary), list(also), list(printed)
+    primary = list(primary)
+    printed = list(printed)
     decisive = [*primary, *scale]
     if primary and all(decisive):
-        return HOLDS if all(also) and all(printed) else PARTLY
+        return HOLDS if all([*also, *printed]) else PARTLY
     if any(decisive):
         return PARTLY
     return NUMBER_ONLY if printed and all(printed) else NOT_SHOWN

@@ -43,14 +43,12 @@ def counts_by_evidence(gathered: pd.DataFrame) -> pd.DataFrame:
 
     A sentence has the evidence of its first primary quantity. One that cannot be tested has none.
     """
-    can_be_tested = gathered["role"].eq("primary") & ~gathered["word"].isin(
-        [BEYOND, NOT_TESTABLE]
-    )
-    first = gathered[can_be_tested].drop_duplicates("claim")
+    is_tested = ~gathered["word"].isin([BEYOND, NOT_TESTABLE])
+    primary = gathered[gathered["role"].eq("primary") & is_tested]
+    first = primary.drop_duplicates("claim")
     table = pd.crosstab(first["word"], first["evidence"])
-    table = table.reindex(
-        index=list(WORDS), columns=list(claims.EVIDENCE), fill_value=0
-    )
+    table = table.reindex(index=list(WORDS), fill_value=0)
+    table = table.reindex(columns=list(claims.EVIDENCE), fill_value=0)
     table.insert(0, "all", counts(gathered))
     return table.rename_axis(index="word", columns=None)
 
@@ -60,11 +58,11 @@ def corrections(gathered: pd.DataFrame, level: float = LEVEL) -> pd.Series:
     there are.
     """
     p = gathered.loc[claims.primary_tests(gathered), "p"].astype(float)
-    kept = {
-        name: int(multipletests(p, level, how)[0].sum())
-        for name, how in CORRECTIONS.items()
-    }
-    return pd.Series({"no correction": len(p)} | kept)
+    kept = {"no correction": len(p)}
+    for name, how in CORRECTIONS.items():
+        is_kept, *_ = multipletests(p, level, how)
+        kept[name] = int(is_kept.sum())
+    return pd.Series(kept)
 
 
 def statements(gathered: pd.DataFrame) -> pd.DataFrame:
@@ -74,40 +72,36 @@ def statements(gathered: pd.DataFrame) -> pd.DataFrame:
     Columns: `statement`, `word`, `sentence` (filled in), `picture` (relative to figures/),
     `notebooks`.
     """
-    rows = []
-    for row in claims.paper_table("statements").itertuples():
-        words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates(
-            "claim"
-        )["word"]
-        # Sentences that cannot be tested here are left out where another one can.
-        told = set(words) - {NOT_TESTABLE}
-        if len(told) > 1:
-            told = {PARTLY if told & {HOLDS, PARTLY} else NOT_SHOWN}
-        word = told.pop() if told else NOT_TESTABLE
-        found = {"word": word, "sentence": filled(row.sentence, gathered)}
-        rows.append(
-            {
-                "statement": row.statement,
-                **found,
-                "picture": row.picture,
-                "notebooks": row.notebooks,
-            }
-        )
-    return pd.DataFrame(rows)
+    table = claims.paper_table("statements")
+    words, sentences = [], []
+    for row in table.itertuples():
+        is_meant = gathered["claim"].isin(row.claims.split())
+        words.append(_word_of_all(set(gathered.loc[is_meant, "word"])))
+        sentences.append(filled(row.sentence, gathered))
+    table = table.assign(word=words, sentence=sentences)
+    return table[["statement", "word", "sentence", "picture", "notebooks"]]
+
+
+def _word_of_all(words: set[str]) -> str:
+    """Return one word for several sentences. Sentences that cannot be tested here are left out
+    where another one can.
+    """
+    tested = words - {NOT_TESTABLE}
+    if len(tested) > 1:
+        return PARTLY if tested & {HOLDS, PARTLY} else NOT_SHOWN
+    return tested.pop() if tested else NOT_TESTABLE
 
 
 def counted(gathered: pd.DataFrame) -> str:
     """Return how many sentences of the paper have each word, with what those that hold rest on."""
-    words, holds = counts(gathered), counts_by_evidence(gathered).loc[HOLDS]
-    evidence = " and ".join(
-        f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]
-    )
-    others = ", ".join(
-        f"{n} {word}" for word, n in words.items() if word != HOLDS and n
-    )
+    words = counts(gathered)
+    holds = counts_by_evidence(gathered).loc[HOLDS]
+    evidence = [f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]]
+    rest = words.drop(HOLDS)
+    others = [f"{n} {word}" for word, n in rest[rest > 0].items()]
     return (
-        f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold ({evidence}). The "
-        f"others: {others}."
+        f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold "
+        f"({' and '.join(evidence)}). The others: {', '.join(others)}."
     )
 
 
@@ -120,10 +114,11 @@ def filled(text: str, gathered: pd.DataFrame) -> str:
     """
 
     def number(match: re.Match) -> str:
-        claim, quantity, prompt, model, how = (part or "" for part in match.groups())
-        is_meant = gathered["claim"].eq(claim) & gathered["quantity"].eq(quantity)
-        for column, name in (("prompt", prompt), ("model", model)):
-            is_meant &= gathered[column].eq(name) | (name == "")
+        *names, how = (part or "" for part in match.groups())
+        is_meant = pd.Series(True, gathered.index)
+        for column, name in zip(claims.NAMES, names, strict=True):
+            if name:
+                is_meant &= gathered[column].eq(name)
         if not is_meant.any():
             raise InputError(
                 f"no number {match.group()} in the claims; run: make published"
@@ -142,16 +137,27 @@ def _formatted(row: pd.Series, how: str) -> str:
         return f"{value:.0f} of {row['n']:.0f}"
     if how == "th":
         return ORDINALS[round(value)] if value < len(ORDINALS) else f"{value:.0f}th"
-    scale, unit = (100, "%") if how == "%" else (1, "")
     has_interval = row["ci_low"] < row["ci_high"]
-    if how == "%" or abs(value) >= 10 or float(value).is_integer():
+    decimals = _decimals(value, has_interval)
+    if how == "%":
         decimals = 0
-    elif has_interval:
-        decimals = 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
-    else:
-        decimals = 2
-    texts = [
-        f"{scale * one:.{decimals}f}{unit}"
-        for one in (value, row["ci_low"], row["ci_high"])
-    ]
-    return texts[0] + (f" [{texts[1]}, {texts[2]}]" if has_interval else "")
+
+    def text(number: float) -> str:
+        return f"{number:.{decimals}%}" if how == "%" else f"{number:.{decimals}f}"
+
+    if not has_interval:
+        return text(value)
+    return f"{text(value)} [{text(row['ci_low'])}, {text(row['ci_high'])}]"
+
+
+def _decimals(value: float, has_interval: bool) -> int:
+    """Return how many decimals of a number are shown: three digits with an interval, fewer
+    without.
+    """
+    if abs(value) >= 10 or float(value).is_integer():
+        return 0
+    if not has_interval:
+        return 2
+    if abs(value) >= 1:
+        return 1
+    return 2 if abs(value) >= 0.1 else 3
