@@ -5,6 +5,7 @@ If some of what the base knows leaks into the rewards, likely words are rewarded
 as the paper suspects where it finds a frequency bias (section 3.3).
 """
 
+import itertools
 from collections.abc import Sequence
 from functools import cache
 
@@ -14,8 +15,9 @@ import pingouin
 from scipy import stats
 
 from .. import DATA, InputError
-from ..stats import resampling
+from ..stats import rankings, resampling
 from ..tables import lexicons, scores
+from . import policies
 
 SENTIMENT, FREQUENCY = ["positive", "negative"], ["frequency"]
 FEWEST = 10  # words; a rank correlation of fewer says nothing
@@ -27,7 +29,9 @@ HELD_CONSTANT = {
 
 
 def words(
-    rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]
+    rewards: pd.DataFrame,
+    log_probabilities: pd.DataFrame,
+    prompts: Sequence[str],
 ) -> pd.DataFrame:
     """Return English words, one row each, with their reward and their log-probability for every
     prompt.
@@ -38,15 +42,10 @@ def words(
     (wordfreq); other words are left out. `positive` and `negative` are the parts of VADER's mean
     rating, 0 for a word that it does not rate.
     """
-    for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
-        if missing := [prompt for prompt in prompts if prompt not in table]:
-            raise InputError(
-                f"the {name} have no prompt '{missing[0]}'; score both models for the same prompts"
-            )
     inputs = _inputs_of_both(rewards, log_probabilities, prompts)
     rows = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
-    ratings = lexicons.load("vader").corrected
-    rated = rows["word"].map(ratings.set_index("word")["sentiment"]).fillna(0.0)
+    ratings = lexicons.load("vader").corrected.set_index("word")["sentiment"]
+    rated = rows["word"].map(ratings).fillna(0.0)
     return rows.assign(
         frequency=np.log10(rows["frequency"]),
         positive=rated.clip(lower=0),
@@ -55,17 +54,24 @@ def words(
 
 
 def _inputs_of_both(
-    rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]
+    rewards: pd.DataFrame,
+    log_probabilities: pd.DataFrame,
+    prompts: Sequence[str],
 ) -> pd.DataFrame:
     """Return one row per distinct input, indexed by input_group, with the columns of both tables as
     `words` names them.
     """
-    as_rewards = {prompt: f"reward {prompt}" for prompt in prompts}
-    as_logs = {prompt: f"log_probability {prompt}" for prompt in prompts}
-    left = rewards[[*scores.COLUMNS, *prompts]].rename(columns=as_rewards)
-    right = log_probabilities[["token_id", "token", *prompts]].rename(columns=as_logs)
-    both = left.merge(
-        right, on="token_id", suffixes=("", " predicted"), validate="one_to_one"
+    for prompt in prompts:
+        policies.refuse_missing(rewards, log_probabilities, prompt)
+    left = rewards[[*scores.COLUMNS, *prompts]]
+    right = log_probabilities[["token_id", "token", *prompts]]
+    both = left.rename(columns={prompt: f"reward {prompt}" for prompt in prompts})
+    logs = {prompt: f"log_probability {prompt}" for prompt in prompts}
+    both = both.merge(
+        right.rename(columns=logs),
+        on="token_id",
+        suffixes=("", " predicted"),
+        validate="one_to_one",
     )
     if both.empty or (both.pop("token predicted") != both["token"]).any():
         raise InputError(
@@ -73,55 +79,49 @@ def _inputs_of_both(
             "model that it was made from"
         )
     groups = both["input_group"]
-    inputs = (
-        both.sort_values("token_id")
-        .drop_duplicates("input_group")
-        .set_index("input_group")
-    )
-    for column in as_logs.values():
-        inputs[column] = np.log(
-            np.exp(both[column].astype(float)).groupby(groups).sum()
-        )
+    first = both.sort_values("token_id").drop_duplicates("input_group")
+    inputs = first.set_index("input_group")
+    for column in logs.values():
+        probability = np.exp(both[column].astype(float))
+        inputs[column] = np.log(probability.groupby(groups).sum())
     return inputs
 
 
 def explained(
-    rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, seed: int = 0
+    rows: pd.DataFrame,
+    prompts: Sequence[str],
+    resamples: int = 200,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return the rank correlation of reward and log-probability: one row per prompt and set of
     controls.
 
     `rho` is Spearman's, or the partial correlation, with a 95% percentile bootstrap over words.
     `share` is rho squared. `tau` is Kendall's tau-b, where nothing is held constant. InputError
-    where a column cannot be ranked.
+    for fewer than ten words, or a column that cannot be ranked.
     """
-    pairs = {
-        prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts
-    }
-    columns = [
-        *(name for pair in pairs.values() for name in pair),
-        *HELD_CONSTANT["sentiment and frequency"],
-    ]
     refuse_unranked(rows, prompts)
-    draws, place = (
-        rank_covariances(rows[columns].to_numpy(), resamples, seed),
-        columns.index,
-    )
+    pairs = [[f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts]
+    columns = [*itertools.chain(*pairs), *SENTIMENT, *FREQUENCY]
+    draws = rank_covariances(rows[columns].to_numpy(), resamples, seed)
     correlations = []
-    for prompt, pair in pairs.items():
+    for prompt, pair in zip(prompts, pairs, strict=True):
         for held, controls in HELD_CONSTANT.items():
-            rho = pingouin.partial_corr(
-                rows, *pair, controls or None, method="spearman"
-            )["r"].item()
-            ci_low, ci_high = resampling.interval(
-                partial(draws, [*map(place, pair), *map(place, controls)])
+            fit = pingouin.partial_corr(
+                rows,
+                *pair,
+                controls or None,
+                method="spearman",
             )
-            tau = (
-                np.nan
-                if controls
-                else stats.kendalltau(rows[pair[0]], rows[pair[1]]).statistic
-            )
+            rho = fit["r"].item()
+            places = [columns.index(name) for name in [*pair, *controls]]
+            ci_low, ci_high = resampling.interval(partial(draws, places))
+            tau = np.nan
+            if not controls:
+                tau = stats.kendalltau(*(rows[name] for name in pair)).statistic
             numbers = {
+                "prompt": prompt,
+                "held_constant": held,
                 "rho": rho,
                 "ci_low": ci_low,
                 "ci_high": ci_high,
@@ -129,7 +129,7 @@ def explained(
                 "tau": tau,
                 "n": len(rows),
             }
-            correlations.append({"prompt": prompt, "held_constant": held} | numbers)
+            correlations.append(numbers)
     return pd.DataFrame(correlations)
 
 
@@ -138,25 +138,32 @@ def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
     (..., k, k).
     """
     chosen = np.array(columns)
-    precision = np.linalg.pinv(covariance[..., chosen[:, None], chosen], hermitian=True)
-    return -precision[..., 0, 1] / np.sqrt(precision[..., 0, 0] * precision[..., 1, 1])
+    of_columns = covariance[..., chosen[:, None], chosen]
+    precision = np.linalg.pinv(of_columns, hermitian=True)
+    scale = precision[..., 0, 0] * precision[..., 1, 1]
+    return -precision[..., 0, 1] / np.sqrt(scale)
 
 
-def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
+def rank_covariances(
+    values: np.ndarray,
+    resamples: int,
+    seed: int = 0,
+) -> np.ndarray:
     """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given
     values of shape (n, k).
 
     Ranks are taken anew in each resample, ties sharing the average. One sort is enough: a resample
     only says how often each row counts.
     """
-    codes = [
-        np.unique(column, return_inverse=True)[1]
-        for column in np.asarray(values, dtype=float).T
-    ]
+    codes = []
+    for column in np.asarray(values, dtype=float).T:
+        _, code = np.unique(column, return_inverse=True)
+        codes.append(code)
 
     def covariance(drawn: np.ndarray) -> np.ndarray:
         times = np.bincount(drawn, minlength=len(values))
-        return np.cov(np.array([_ranks(code, times) for code in codes]), fweights=times)
+        ranks = np.array([_ranks(code, times) for code in codes])
+        return np.cov(ranks, fweights=times)
 
     return resampling.bootstrap(covariance, len(values), resamples, seed)
 
@@ -166,7 +173,8 @@ def _ranks(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
     order.
     """
     counts = np.bincount(codes, weights=times)
-    return (counts.cumsum() - (counts - 1) / 2)[codes]
+    middle = counts.cumsum() - (counts - 1) / 2
+    return middle[codes]
 
 
 def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
@@ -174,15 +182,9 @@ def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
     or all equal.
     """
     scores.refuse_few(rows, FEWEST, "English words among the tokens")
-    for column in (
-        f"{kind} {prompt}"
-        for prompt in prompts
-        for kind in ("reward", "log_probability")
-    ):
-        if rows[column].isna().any() or rows[column].nunique() < 2:
-            raise InputError(
-                f"'{column}' is missing or all equal, so it ranks nothing; leave that prompt out"
-            )
+    for prompt in prompts:
+        ranked = rows[[f"reward {prompt}", f"log_probability {prompt}"]]
+        rankings.refuse_constant(ranked)
 
 
 @cache
@@ -190,13 +192,11 @@ def function_words() -> frozenset[str]:
     """Return English function words in small letters, without pronouns that can be an answer,
     such as `nothing`.
     """
-    return frozenset(
-        pd.read_csv(DATA / "function_words.csv", keep_default_na=False)["word"]
-    )
+    table = pd.read_csv(DATA / "function_words.csv", keep_default_na=False)
+    return frozenset(table["word"])
 
 
 def is_function_word(texts: Sequence[str]) -> np.ndarray:
     """Return whether each trimmed text is a function word in any case, (n,) bool."""
-    return np.array(
-        [text.strip().lower() in function_words() for text in texts], dtype=bool
-    )
+    listed = function_words()
+    return np.array([text.strip().lower() in listed for text in texts], dtype=bool)

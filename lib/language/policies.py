@@ -27,7 +27,9 @@ NEAREST, FARTHEST = -30.0, 60.0
 
 
 def optimum(
-    log_reference: np.ndarray, reward: np.ndarray, strength: float
+    log_reference: np.ndarray,
+    reward: np.ndarray,
+    strength: float,
 ) -> np.ndarray:
     """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per
     unit of reward.
@@ -41,7 +43,9 @@ def optimum(
 
 
 def best_of(
-    log_reference: np.ndarray, reward: np.ndarray, strength: float
+    log_reference: np.ndarray,
+    reward: np.ndarray,
+    strength: float,
 ) -> np.ndarray:
     """Return the log-probabilities of the best of n = 1 + strength draws from the reference,
     (replies,).
@@ -49,16 +53,16 @@ def best_of(
     The best of n has reward r with probability F(r)^n - F(r-)^n, where F is the distribution of the
     reward of one draw. Replies of equal reward share it as the reference does. n need not be whole.
     """
+    n = 1.0 + strength
     levels, level = np.unique(-reward, return_inverse=True)  # the highest reward first
     mass = np.bincount(level, np.exp(log_reference), len(levels))  # (levels,)
     above = np.concatenate([[0.0], np.cumsum(mass)[:-1]])
-    n, at_most = 1.0 + strength, np.log1p(-np.minimum(above, 1.0 - mass))  # log F(r)
+    at_most = np.log1p(-np.minimum(above, 1.0 - mass))  # log F(r)
     with np.errstate(divide="ignore"):
         # log of P(reward = r | reward <= r)
         share = np.log(np.minimum(mass, np.exp(at_most))) - at_most
-        log_level = n * at_most + np.log(
-            -np.expm1(n * np.log1p(-np.exp(np.minimum(share, 0.0))))
-        )
+        log_below = np.log1p(-np.exp(np.minimum(share, 0.0)))
+        log_level = n * at_most + np.log(-np.expm1(n * log_below))
         log_policy = log_level[level] + log_reference - np.log(mass)[level]
     return log_policy - logsumexp(log_policy)
 
@@ -71,20 +75,23 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     """Return KL(policy || reference) in nats, >= 0."""
     given = np.exp(log_policy)
     likely = given > 0
-    return float(
-        max(0.0, np.sum(given[likely] * (log_policy[likely] - log_reference[likely])))
-    )
+    log_ratio = log_policy[likely] - log_reference[likely]
+    return float(max(0.0, np.sum(given[likely] * log_ratio)))
 
 
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
     """Return the KL in nats that both policies approach: that of saying only what has the
     highest reward.
     """
-    return float(-logsumexp(log_reference[reward == reward.max()]))
+    is_best = reward == reward.max()
+    return float(-logsumexp(log_reference[is_best]))
 
 
 def strength_at(
-    policy: Policy, log_reference: np.ndarray, reward: np.ndarray, nats: float
+    policy: Policy,
+    log_reference: np.ndarray,
+    reward: np.ndarray,
+    nats: float,
 ) -> float:
     """Return the strength at which the policy is so many nats from the reference; NaN where it
     never is.
@@ -93,14 +100,25 @@ def strength_at(
         return np.nan
 
     def excess(log_strength: float) -> float:
-        return (
-            kl(policy(log_reference, reward, np.exp(log_strength)), log_reference)
-            - nats
-        )
+        log_policy = policy(log_reference, reward, np.exp(log_strength))
+        return kl(log_policy, log_reference) - nats
 
     if excess(FARTHEST) <= 0:  # as near to the largest as floating point can tell
         return np.nan
     return float(np.exp(brentq(excess, NEAREST, FARTHEST, xtol=1e-10)))
+
+
+def refuse_missing(
+    rewards: pd.DataFrame,
+    log_probabilities: pd.DataFrame,
+    prompt: str,
+) -> None:
+    """Raise InputError unless both tables hold the prompt."""
+    for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
+        if prompt not in table:
+            raise InputError(
+                f"the {name} have no prompt '{prompt}'; score both models for the same prompts"
+            )
 
 
 def replies(
@@ -118,26 +136,24 @@ def replies(
     is log10 of occurrences per million words (wordfreq). `log_reference` is renormalised over these
     rows; `attrs["kept"]` is their probability before that.
     """
-    for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
-        if prompt not in table:
-            raise InputError(
-                f"the {name} have no prompt '{prompt}'; score both models for the same prompts"
-            )
+    refuse_missing(rewards, log_probabilities, prompt)
+    reward = rewards[prompt].astype(float)
+    log_reference = log_probabilities[prompt].astype(float)
     rows = _joined(
-        rewards.assign(reward=rewards[prompt].astype(float)),
-        log_probabilities.assign(log_reference=log_probabilities[prompt].astype(float)),
+        rewards.assign(reward=reward),
+        log_probabilities.assign(log_reference=log_reference),
     )
     total = logsumexp(rows["log_reference"])
+    rows["log_reference"] -= total
     words = rows["text"].str.strip().str.lower()
     known = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
-    rows = rows.assign(
-        log_reference=rows["log_reference"] - total,
-        frequency=np.log10(words.map(known)),
-    )
+    rows["frequency"] = np.log10(words.map(known))
     for name, belongs in (kinds or {}).items():
         rows[name] = rows["text"].map(belongs).astype(bool)
-    rating = words.map(lexicons.load("vader").corrected.set_index("word")["sentiment"])
-    rows = rows.assign(positive=rating > 0, negative=rating < 0)
+    ratings = lexicons.load("vader").corrected.set_index("word")["sentiment"]
+    rating = words.map(ratings)
+    rows["positive"] = rating > 0
+    rows["negative"] = rating < 0
     rows.attrs["kept"] = float(np.exp(total))
     return rows
 
@@ -149,15 +165,17 @@ def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame) -> pd.DataFr
     left = rewards[["token_id", "token", "text", "input_group", "reward"]]
     right = log_probabilities[["token_id", "token", "text", "log_reference"]]
     joined = left.merge(
-        right.drop(columns="text"), on=["token_id", "token"], validate="one_to_one"
+        right.drop(columns="text"),
+        on=["token_id", "token"],
+        validate="one_to_one",
     )
     if len(joined) < min(len(left), len(right)):  # another vocabulary
-        left, right = (
-            table.sort_values("token_id").drop_duplicates("text")
-            for table in (left, right)
-        )
+        left = left.sort_values("token_id").drop_duplicates("text")
+        right = right.sort_values("token_id").drop_duplicates("text")
         joined = left.merge(
-            right[["text", "log_reference"]], on="text", validate="one_to_one"
+            right[["text", "log_reference"]],
+            on="text",
+            validate="one_to_one",
         )
     if joined.empty:
         raise InputError(
@@ -167,7 +185,10 @@ def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame) -> pd.DataFr
     return joined.drop(columns="token")
 
 
-def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
+def at_budgets(
+    rows: pd.DataFrame,
+    budgets: Sequence[float] = BUDGETS,
+) -> pd.DataFrame:
     """Return what the reference and both policies say: one row per policy and budget, the reference
     (0 nats) first.
 
@@ -176,42 +197,44 @@ def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.Dat
     `probability` is over all tokens that the reward model reads as it. Each group has its
     probability. Budgets that are not possible have missing numbers.
     """
-    log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
-    described = [
-        {"policy": "reference", "budget": 0.0, "strength": 0.0}
-        | describe(rows, log_reference)
-    ]
+    log_reference = rows["log_reference"].to_numpy()
+    reward = rows["reward"].to_numpy()
+    reference = {"policy": "reference", "budget": 0.0, "strength": 0.0}
+    described = [reference | describe(rows, log_reference)]
     for name, policy in POLICIES.items():
         for budget in budgets:
             strength = strength_at(policy, log_reference, reward, budget)
             about = {"policy": name, "budget": budget, "strength": strength}
             if np.isfinite(strength):
-                about |= describe(rows, policy(log_reference, reward, strength))
+                log_policy = policy(log_reference, reward, strength)
+                about |= describe(rows, log_policy)
             described.append(about)
     return pd.DataFrame(described)
 
 
 def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | str]:
     """Return what a policy over these replies says, as `at_budgets` lists it."""
-    given, frequency = np.exp(log_policy), rows["frequency"].to_numpy()
+    given = np.exp(log_policy)
+    frequency = rows["frequency"].to_numpy()
     listed = np.isfinite(frequency)
-    inputs = (
-        rows.assign(given=given)
-        .groupby("input_group")
-        .agg(given=("given", "sum"), text=("text", "first"))
-    )
-    first = inputs.loc[inputs["given"].idxmax()]
-    return {
+    expected_frequency = np.nan
+    if listed.any():
+        of_listed = given[listed]
+        expected_frequency = of_listed @ frequency[listed] / of_listed.sum()
+    by_input = rows.assign(given=given).groupby("input_group")
+    probability = by_input["given"].sum()
+    first = probability.idxmax()
+    about = {
         "kl": kl(log_policy, rows["log_reference"].to_numpy()),
         "entropy": float(-np.sum(given * np.where(given > 0, log_policy, 0.0))),
         "reward": float(given @ rows["reward"]),
-        "frequency": float(given[listed] @ frequency[listed] / given[listed].sum())
-        if listed.any()
-        else np.nan,
-        "first": first["text"],
-        "probability": float(first["given"]),
-        **{name: float(given @ rows[name]) for name in rows.select_dtypes(bool)},
+        "frequency": float(expected_frequency),
+        "first": by_input["text"].first()[first],
+        "probability": float(probability[first]),
     }
+    for name in rows.select_dtypes(bool):
+        about[name] = float(given @ rows[name])
+    return about
 
 
 def collapse(rows: pd.DataFrame) -> tuple[float, str]:
@@ -220,30 +243,28 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
 
     It is sought on a fine grid, then by bisection. NaN and '' where no reply ever takes half.
     """
-    log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
+    log_reference = rows["log_reference"].to_numpy()
+    reward = rows["reward"].to_numpy()
     _, group = np.unique(rows["input_group"], return_inverse=True)
 
-    def largest(log_strength: float) -> float:
-        return (
-            np.bincount(
-                group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))
-            ).max()
-            - 0.5
-        )
+    def by_input(log_strength: float) -> np.ndarray:
+        log_policy = optimum(log_reference, reward, np.exp(log_strength))
+        return np.bincount(group, np.exp(log_policy))
+
+    def excess(log_strength: float) -> float:
+        return by_input(log_strength).max() - 0.5
 
     spread = float(np.std(reward)) or 1.0
     grid = np.log(np.geomspace(1e-4, 1e6, 300) / spread)
-    reached = next((i for i, at in enumerate(grid) if largest(at) >= 0), None)
+    reached = next((i for i, at in enumerate(grid) if excess(at) >= 0), None)
     if reached is None:
         return np.nan, ""
-    at = (
-        brentq(largest, grid[reached - 1], grid[reached], xtol=1e-10)
-        if reached
-        else grid[0]
-    )
+    at = grid[reached]
+    if reached > 0:
+        at = brentq(excess, grid[reached - 1], at, xtol=1e-10)
     policy = optimum(log_reference, reward, np.exp(at))
-    winner = np.bincount(group, np.exp(policy)).argmax()
-    return kl(policy, log_reference), rows["text"].to_numpy()[group == winner][0]
+    is_winner = group == by_input(at).argmax()
+    return kl(policy, log_reference), rows["text"].to_numpy()[is_winner][0]
 
 
 def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
@@ -253,8 +274,9 @@ def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
     The line is fitted over the listed words, one row per input; other replies keep their reward.
     """
     words = rows.dropna(subset="frequency").drop_duplicates("input_group")
-    slope = np.polyfit(words["frequency"], words["reward"], 1)[0]
-    predicted = slope * (rows["frequency"] - words["frequency"].mean())
+    frequency = words["frequency"]
+    slope, _ = np.polyfit(frequency, words["reward"], 1)
+    predicted = slope * (rows["frequency"] - frequency.mean())
     return rows.assign(reward=rows["reward"] - predicted.fillna(0.0))
 
 
@@ -274,23 +296,20 @@ def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
             suffixes=("", " second"),
             validate="one_to_one",
         )
-        log_reference = both["log_reference"].to_numpy() - logsumexp(
-            both["log_reference"]
-        )
-        rewards = [both[column].to_numpy() for column in ("reward", "reward second")]
-        strengths = [
-            strength_at(optimum, log_reference, reward, nats) for reward in rewards
-        ]
-        if not np.isfinite(strengths).all():
+        log_reference = both["log_reference"].to_numpy()
+        log_reference = log_reference - logsumexp(log_reference)
+        rewards = both[["reward", "reward second"]]
+        policies = []
+        for _, reward in rewards.items():
+            strength = strength_at(optimum, log_reference, reward.to_numpy(), nats)
+            if np.isfinite(strength):
+                log_policy = optimum(log_reference, reward.to_numpy(), strength)
+                policies.append(np.exp(log_policy))
+        if len(policies) < 2:  # one of the policies is never so far from the reference
             continue
-        policies = [
-            np.exp(optimum(log_reference, *pair))
-            for pair in zip(rewards, strengths, strict=True)
-        ]
-        tau = rankings.tau_matrix(both[["reward", "reward second"]]).iloc[0, 1]
-        compared.append(
-            [first, second, tau, float(np.minimum(*policies).sum()), len(both)]
-        )
+        overlap = float(np.minimum(*policies).sum())
+        tau = rankings.tau_matrix(rewards).iloc[0, 1]
+        compared.append([first, second, tau, overlap, len(both)])
     return pd.DataFrame(compared, columns=["first", "second", "tau", "overlap", "n"])
 
 
@@ -307,27 +326,29 @@ def group_ratio(
     percentile bootstrap. `total` is the ratio of the group's whole probability. All but n are
     missing for fewer than two inputs.
     """
-    listed = rows.assign(
-        policy=np.exp(log_policy), reference=np.exp(rows["log_reference"])
-    )[rows[group]]
-    inputs = listed.groupby("input_group")[["policy", "reference"]].sum()
-    if (n := len(inputs)) < 2:
-        return {
-            "ratio": np.nan,
-            "ci_low": np.nan,
-            "ci_high": np.nan,
-            "total": np.nan,
-            "n": n,
-        }
-    logs = np.log(
-        np.maximum(inputs["policy"], np.finfo(float).tiny) / inputs["reference"]
-    ).to_numpy()
-    ci_low, ci_high = resampling.interval(
-        resampling.bootstrap(lambda drawn: logs[drawn].mean(), n, resamples, seed)
+    probabilities = pd.DataFrame(
+        {"policy": np.exp(log_policy), "reference": np.exp(rows["log_reference"])}
     )
+    is_listed = rows[group]
+    inputs = probabilities[is_listed].groupby(rows["input_group"]).sum()
+    n = len(inputs)
+    if n < 2:
+        missing = dict.fromkeys(["ratio", "ci_low", "ci_high", "total"], np.nan)
+        return missing | {"n": n}
+    least = np.finfo(float).tiny
+    ratios = np.maximum(inputs["policy"], least) / inputs["reference"]
+    logs = np.log(ratios).to_numpy()
+
+    def mean(drawn: np.ndarray) -> float:
+        return logs[drawn].mean()
+
+    draws = resampling.bootstrap(mean, n, resamples, seed)
+    ci_low, ci_high = resampling.interval(draws)
     total = inputs["policy"].sum() / inputs["reference"].sum()
-    means = {"ratio": logs.mean(), "ci_low": ci_low, "ci_high": ci_high}
-    return {name: float(np.exp(value)) for name, value in means.items()} | {
+    return {
+        "ratio": float(np.exp(logs.mean())),
+        "ci_low": float(np.exp(ci_low)),
+        "ci_high": float(np.exp(ci_high)),
         "total": float(total),
         "n": n,
     }

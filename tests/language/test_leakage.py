@@ -187,6 +187,8 @@ def test_few_words_and_equal_rewards_are_refused():
     with pytest.raises(
         InputError, match="9 English words among the tokens are too few, 10 are needed"
     ):
-        leakage.refuse_unranked(rows.head(9), PROMPTS)
-    with pytest.raises(InputError, match="'reward greatest' is missing or all equal"):
+        leakage.explained(rows.head(9), PROMPTS)
+    with pytest.raises(
+        InputError, match="the values of 'reward greatest' are missing or all equal"
+    ):
         leakage.explained(rows.assign(**{"reward greatest": 1.0}), PROMPTS)
