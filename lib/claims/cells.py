@@ -40,11 +40,14 @@ def compare_cells(
 
 def _flat(table: pd.DataFrame, printed: pd.DataFrame) -> np.ndarray:
     """Return the cells of a table that are printed, row by row; missing where it has none."""
-    return table.reindex_like(printed).to_numpy(dtype=object).ravel()
+    same = table.reindex_like(printed)
+    return same.to_numpy(dtype=object).ravel()
 
 
 def _joined(label) -> str:
-    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    if isinstance(label, tuple):
+        return " ".join(map(str, label))
+    return str(label)
 
 
 def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
@@ -53,18 +56,26 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
 
     value: `text`; of Table 2 also `token_id` or `score`.
     """
-    tables = [claims.paper_table("table_2").assign(table="2")]
+    table_2 = claims.paper_table("table_2")
+    tables = [table_2.assign(table="2")]
     for name in ("tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9"):
         tables.append(claims.paper_table(name))
     rows = pd.concat(tables)
     rows = rows[rows["table"] == table]
-    rows["end"] = rows["end"].replace({"top": "optimal", "bottom": "pessimal"})
+    names = {"top": "optimal", "bottom": "pessimal"}
+    rows["end"] = rows["end"].replace(names)
     rows["model"] = rows["nickname"].fillna(rows["model"])
     rows["text"] = rows["text"].fillna(rows["decoded"])
-    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")
+    grid = rows.pivot_table(
+        value,
+        ["end", "position"],
+        "model",
+        aggfunc="first",
+    )
     grid = grid[list(rows["model"].unique())]
-    last_first = grid.loc[["pessimal"]].iloc[::-1]
-    return pd.concat([grid.loc[["optimal"]], last_first])
+    optimal = grid.loc[["optimal"]]
+    pessimal = grid.loc[["pessimal"]]
+    return pd.concat([optimal, pessimal.iloc[::-1]])
 
 
 def compare_lists(
@@ -79,10 +90,13 @@ def compare_lists(
     left out.
     """
     places = printed.index.get_level_values("position").max()
-    present = printed[[name for name in printed if name in rewards]]
-    ours = _ends(rewards, places)
-    cells = compare_cells(present, ours, _ends(corrected or {}, places))
-    return cells.assign(agrees=cells["agrees"] | _are_tied(cells, rewards))
+    cells = compare_cells(
+        printed[[name for name in printed if name in rewards]],
+        _ends(rewards, places),
+        _ends(corrected or {}, places),
+    )
+    cells["agrees"] |= _are_tied(cells, rewards)
+    return cells
 
 
 def _ends(rewards: Mapping[str, pd.Series], places: int) -> pd.DataFrame:
@@ -91,10 +105,12 @@ def _ends(rewards: Mapping[str, pd.Series], places: int) -> pd.DataFrame:
     for name, own in rewards.items():
         ordered = own.sort_values(ascending=False, kind="stable").index
         n = min(places, len(ordered))
-        first = pd.MultiIndex.from_product([["optimal"], range(1, n + 1)])
-        last = pd.MultiIndex.from_product([["pessimal"], range(n, 0, -1)])
-        texts = [*ordered[:n], *ordered[len(ordered) - n :]]
-        lists[name] = pd.Series(texts, first.append(last))
+        listed = {}
+        for place in range(1, n + 1):
+            listed["optimal", place] = ordered[place - 1]
+        for place in range(n, 0, -1):
+            listed["pessimal", place] = ordered[-place]
+        lists[name] = pd.Series(listed)
     return pd.DataFrame(lists)
 
 
@@ -104,7 +120,8 @@ def _are_tied(cells: pd.DataFrame, rewards: Mapping[str, pd.Series]) -> np.ndarr
     rewards_of = {}
     for name, own in rewards.items():
         of_shown = own[own.index.isin(shown)]
-        rewards_of[name] = of_shown.groupby(level=0).agg(set).to_dict()
+        by_text = of_shown.groupby(level=0)
+        rewards_of[name] = by_text.agg(set).to_dict()
     tied = []
     for cell in cells.itertuples():
         known = rewards_of[cell.column]

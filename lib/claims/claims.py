@@ -90,7 +90,8 @@ def state(
     estimates = list(estimates)
     table = judged(study, estimates)
     if study.is_published:
-        others = other_tests(published_table("claims"), set(table["claim"]))
+        committed = published_table("claims")
+        others = other_tests(committed, set(table["claim"]))
         table = with_words(table, others)
         _keep(table, study, notebook)
         return scorecard(table)
@@ -100,8 +101,9 @@ def state(
     if counted:
         _keep(with_words(judged(PUBLISHED, counted)), PUBLISHED, notebook)
     card = scorecard(table)
-    of_tests = table[table["role"].eq("primary") & table["p"].notna()]
-    smallest = of_tests.groupby("claim")["p"].min().reindex(card.index)
+    is_test = table["role"].eq("primary") & table["p"].notna()
+    smallest = table[is_test].groupby("claim")["p"].min()
+    smallest = smallest.reindex(card.index)
     return card.assign(**{UNCORRECTED: smallest.map(_short)})
 
 
@@ -153,7 +155,8 @@ def _judged(
 ) -> dict:
     """Return what the declaration of an estimate says about it."""
     row = declared(*(one[name] or "" for name in NAMES))
-    ours = Numbers(**{name: one[name] for name in NUMBERS if name != "p"})
+    numbers = {name: one[name] for name in NUMBERS if name != "p"}
+    ours = Numbers(**numbers)
     is_counted = one["evidence"] == COUNTED
     has_texts = not row.needs or row.needs in own or is_counted
     population = study.population
@@ -240,9 +243,11 @@ def _tested_answers(rows: pd.DataFrame) -> pd.Series:
     """Return whether each number supports its sentence; a primary number that is not significant
     does not.
     """
-    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
+    says = rows["says"]
+    p = rows["p"].astype(float)
+    p = rows["p_corrected"].astype(float).fillna(p)
     is_weak = rows["role"].eq("primary") & (p >= LEVEL)
-    return rows["says"].mask(rows["says"].notna() & is_weak, False)
+    return says.mask(says.notna() & is_weak, False)
 
 
 def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
@@ -301,13 +306,15 @@ def gather(collection: Collection) -> pd.DataFrame:
                 continue
             if claim not in chosen or _can_be_tested(rows):
                 chosen[claim] = rows
-    words = with_words(pd.concat(chosen.values(), ignore_index=True))
+    words = pd.concat(chosen.values(), ignore_index=True)
+    words = with_words(words)
     without_rows = _rows_of_absent(set(chosen), collection)
     rows = pd.concat([words.astype(object), without_rows])
     place = listed().index.get_indexer
     rows = rows.sort_values("claim", key=place, kind="stable")
     rows = rows.fillna(dict.fromkeys(TEXTS, ""))
-    return rows.astype(dict.fromkeys(NUMERIC, float)).reset_index(drop=True)
+    rows = rows.astype(dict.fromkeys(NUMERIC, float))
+    return rows.reset_index(drop=True)
 
 
 def _rows_of_absent(chosen: Set[str], collection: Collection) -> pd.DataFrame:
@@ -342,7 +349,8 @@ def _kept_rows(collection: Collection) -> list[tuple[Collection, pd.DataFrame]]:
     committed = published_table("claims")
     if is_published and len(committed):
         counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
-        kept.append((PUBLISHED, committed[committed["claim"].isin(counted)]))
+        is_counted = committed["claim"].isin(counted)
+        kept.append((PUBLISHED, committed[is_counted]))
     return kept
 
 
@@ -357,7 +365,8 @@ def _can_be_tested(rows: pd.DataFrame) -> bool:
     here`.
     """
     primary = rows[rows["role"] == "primary"]
-    return bool(primary["has_texts"].all() and primary["says"].notna().any())
+    has_texts = primary["has_texts"].all()
+    return bool(has_texts and primary["says"].notna().any())
 
 
 def read_claims(path) -> pd.DataFrame:
@@ -386,8 +395,9 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
     rows = {}
     sentences = listed()["says"]
     for claim, of_claim in table.groupby("claim", sort=False):
-        place = of_claim["role"].map({"primary": 0, "printed": 1}).fillna(2)
-        ordered = of_claim.loc[place.sort_values(kind="stable").index]
+        place = of_claim["role"].map({"primary": 0, "printed": 1})
+        order = place.fillna(2).sort_values(kind="stable").index
+        ordered = of_claim.loc[order]
         first = ordered.iloc[0]
         with_print = ordered[ordered["paper"].fillna("") != ""]
         recipe = with_print.iloc[0] if len(with_print) else first
@@ -410,9 +420,10 @@ def _of_all(row: pd.Series, number: str) -> str:
     """Return the text of a number; a count of models, lists or cells gets how many there are, `8 of
     10`.
     """
-    is_known = number and row["quantity"] and pd.notna(row["n"])
-    is_count = is_known and declared(*row[list(NAMES)]).rule in rules.COUNTS
-    return f"{number} of {row['n']:.0f}" if is_count else number
+    if not number or not row["quantity"] or pd.isna(row["n"]):
+        return number
+    rule = declared(*row[list(NAMES)]).rule
+    return f"{number} of {row['n']:.0f}" if rule in rules.COUNTS else number
 
 
 def _short(number: float) -> str:

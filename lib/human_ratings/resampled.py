@@ -26,7 +26,9 @@ def unrated_words() -> pd.DataFrame:
 
 
 def training_data(
-    model: LanguageModel, without: Collection[str] = (), seed: int = 0
+    model: LanguageModel,
+    without: Collection[str] = (),
+    seed: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
     """Return states, ratings and stems of the words that heads are trained on, as
     training.training_data gives them.
@@ -68,7 +70,10 @@ def train_heads(
     return heads
 
 
-def draw_stems(rows_of: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+def draw_stems(
+    rows_of: dict[str, np.ndarray],
+    rng: np.random.Generator,
+) -> np.ndarray:
     """Return row numbers of stems drawn with replacement, as many rows as there are: (replies,).
 
     rows_of: stem -> row numbers. All rows of a drawn stem come together; the last one is cut.

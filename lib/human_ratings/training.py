@@ -85,10 +85,13 @@ def fit(
         torch.manual_seed(seed)
         head = untrained_head(len(mean), units)
         optimiser = torch.optim.AdamW(
-            head.parameters(), weight_decay=decay or DECAY[units]
+            head.parameters(),
+            weight_decay=decay or DECAY[units],
         )
         schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, 3e-3 if units else 1e-2, STEPS
+            optimiser,
+            3e-3 if units else 1e-2,
+            STEPS,
         )
         for _ in range(STEPS):
             order = torch.randperm(states.shape[1], generator=rng)
@@ -118,11 +121,17 @@ def untrained_head(width: int, units: int) -> Head:
         "score.2.weight": (1, units),
     }
     return new_head(
-        "linear", PreTrainedConfig(hidden_size=width), shapes if units else None
+        "linear",
+        PreTrainedConfig(hidden_size=width),
+        shapes if units else None,
     )
 
 
-def read_unstandardised(head: Head, mean: Tensor, scale: Tensor) -> None:
+def read_unstandardised(
+    head: Head,
+    mean: Tensor,
+    scale: Tensor,
+) -> None:
     """Change a head that reads (state - mean) / scale so that it reads states, up to a constant
     without a bias.
     """
@@ -143,7 +152,9 @@ def accuracy(rewards: Tensor, ratings: Tensor) -> float:
 
 
 def train(
-    nickname: str = NICKNAME, lexicon: str = "vader", seed: int = 0
+    nickname: str = NICKNAME,
+    lexicon: str = "vader",
+    seed: int = 0,
 ) -> tuple[RewardModel, dict]:
     """Return one of the models of UNITS, trained on a lexicon's words, and the report of its
     training.
@@ -177,7 +188,9 @@ def train(
 
 
 def training_data(
-    language_model: LanguageModel, shown: pd.DataFrame, rng: np.random.Generator
+    language_model: LanguageModel,
+    shown: pd.DataFrame,
+    rng: np.random.Generator,
 ) -> tuple[Tensor, Tensor, np.ndarray]:
     """Return a random sample of SHOWN replies to each prompt of PROMPTS: states, ratings, and the
     words' stems.
@@ -233,7 +246,10 @@ def job(nickname: str = NICKNAME, folder: Path = TRAINED) -> Job:
 
 
 def save(
-    model: RewardModel, report: dict, made_from: str, folder: Path = TRAINED
+    model: RewardModel,
+    report: dict,
+    made_from: str,
+    folder: Path = TRAINED,
 ) -> Path:
     """Save a trained model in `folder`/nickname as an ordinary reward model, and return that
     folder.

@@ -51,11 +51,15 @@ def rated_words(lexicon: str = "vader") -> pd.DataFrame:
         words["word"].str.fullmatch("[a-z]+"), ["word", "sentiment", "spread"]
     ]
     return words.assign(
-        stem=stems(words["word"]), held_out=is_held_out(words["word"])
+        stem=stems(words["word"]),
+        held_out=is_held_out(words["word"]),
     ).reset_index(drop=True)
 
 
-def replies_of(words: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
+def replies_of(
+    words: pd.DataFrame,
+    tokenizer: PreTrainedTokenizerBase,
+) -> pd.DataFrame:
     """Return a row for each form of a rated word that is one token: the columns of `words`, and
     `reply`.
 

@@ -56,13 +56,16 @@ def best_of(
     n = 1.0 + strength
     levels, level = np.unique(-reward, return_inverse=True)  # the highest reward first
     mass = np.bincount(level, np.exp(log_reference), len(levels))  # (levels,)
-    above = np.concatenate([[0.0], np.cumsum(mass)[:-1]])
-    at_most = np.log1p(-np.minimum(above, 1.0 - mass))  # log F(r)
+    above = np.append(0.0, np.cumsum(mass)[:-1])
+    above = np.minimum(above, 1.0 - mass)
+    at_most = np.log1p(-above)  # log F(r)
     with np.errstate(divide="ignore"):
         # log of P(reward = r | reward <= r)
         share = np.log(np.minimum(mass, np.exp(at_most))) - at_most
-        log_below = np.log1p(-np.exp(np.minimum(share, 0.0)))
-        log_level = n * at_most + np.log(-np.expm1(n * log_below))
+        share = np.exp(np.minimum(share, 0.0))
+        log_below = np.log1p(-share)
+        log_level = np.log(-np.expm1(n * log_below))
+        log_level = n * at_most + log_level
         log_policy = log_level[level] + log_reference - np.log(mass)[level]
     return log_policy - logsumexp(log_policy)
 
@@ -76,7 +79,8 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     given = np.exp(log_policy)
     likely = given > 0
     log_ratio = log_policy[likely] - log_reference[likely]
-    return float(max(0.0, np.sum(given[likely] * log_ratio)))
+    nats = np.sum(given[likely] * log_ratio)
+    return float(max(0.0, nats))
 
 
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
@@ -105,7 +109,8 @@ def strength_at(
 
     if excess(FARTHEST) <= 0:  # as near to the largest as floating point can tell
         return np.nan
-    return float(np.exp(brentq(excess, NEAREST, FARTHEST, xtol=1e-10)))
+    log_strength = brentq(excess, NEAREST, FARTHEST, xtol=1e-10)
+    return float(np.exp(log_strength))
 
 
 def refuse_missing(
@@ -146,12 +151,13 @@ def replies(
     total = logsumexp(rows["log_reference"])
     rows["log_reference"] -= total
     words = rows["text"].str.strip().str.lower()
-    known = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
+    listed = lexicons.load("wordfreq").corrected
+    known = listed.set_index("word")["frequency"]
     rows["frequency"] = np.log10(words.map(known))
     for name, belongs in (kinds or {}).items():
         rows[name] = rows["text"].map(belongs).astype(bool)
-    ratings = lexicons.load("vader").corrected.set_index("word")["sentiment"]
-    rating = words.map(ratings)
+    rated = lexicons.load("vader").corrected
+    rating = words.map(rated.set_index("word")["sentiment"])
     rows["positive"] = rating > 0
     rows["negative"] = rating < 0
     rows.attrs["kept"] = float(np.exp(total))
@@ -224,9 +230,10 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
     by_input = rows.assign(given=given).groupby("input_group")
     probability = by_input["given"].sum()
     first = probability.idxmax()
+    log_given = np.where(given > 0, log_policy, 0.0)
     about = {
         "kl": kl(log_policy, rows["log_reference"].to_numpy()),
-        "entropy": float(-np.sum(given * np.where(given > 0, log_policy, 0.0))),
+        "entropy": float(-np.sum(given * log_given)),
         "reward": float(given @ rows["reward"]),
         "frequency": float(expected_frequency),
         "first": by_input["text"].first()[first],
@@ -264,7 +271,8 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
         at = brentq(excess, grid[reached - 1], at, xtol=1e-10)
     policy = optimum(log_reference, reward, np.exp(at))
     is_winner = group == by_input(at).argmax()
-    return kl(policy, log_reference), rows["text"].to_numpy()[is_winner][0]
+    text = rows.loc[is_winner, "text"].iloc[0]
+    return kl(policy, log_reference), text
 
 
 def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
@@ -327,10 +335,13 @@ def group_ratio(
     missing for fewer than two inputs.
     """
     probabilities = pd.DataFrame(
-        {"policy": np.exp(log_policy), "reference": np.exp(rows["log_reference"])}
+        {
+            "policy": np.exp(log_policy),
+            "reference": np.exp(rows["log_reference"]),
+        }
     )
-    is_listed = rows[group]
-    inputs = probabilities[is_listed].groupby(rows["input_group"]).sum()
+    listed = probabilities[rows[group]]
+    inputs = listed.groupby(rows["input_group"]).sum()
     n = len(inputs)
     if n < 2:
         missing = dict.fromkeys(["ratio", "ci_low", "ci_high", "total"], np.nan)
@@ -344,7 +355,8 @@ def group_ratio(
 
     draws = resampling.bootstrap(mean, n, resamples, seed)
     ci_low, ci_high = resampling.interval(draws)
-    total = inputs["policy"].sum() / inputs["reference"].sum()
+    totals = inputs.sum()
+    total = totals["policy"] / totals["reference"]
     return {
         "ratio": float(np.exp(logs.mean())),
         "ci_low": float(np.exp(ci_low)),

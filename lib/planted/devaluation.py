@@ -52,7 +52,9 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
         rated[[not planting.is_held_out(word) for word in rated]]
     )
     preferred, rejected = planting.draw_preferences(
-        planting.planted_utility(RATERS, words, 1), n, rng
+        planting.planted_utility(RATERS, words, 1),
+        n,
+        rng,
     )
     neutral, identity = (
         shown.loc[shown["is_identity"] == which, "word"].to_numpy()
@@ -84,7 +86,12 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     return balanced
 
 
-def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardModel:
+def train(
+    pairs: pd.DataFrame,
+    *,
+    seed: int = 0,
+    steps: int = STEPS,
+) -> RewardModel:
     """Return a reward model trained on the pairs, in steps of 64 pairs; the same arguments give
     the same weights.
     """
@@ -106,7 +113,9 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
             preferred = rng.integers(len(pairs), size=BATCH)
             both = np.concatenate([preferred, preferred + len(pairs)])
             [rewards] = reading.rewards_of(
-                model, [inputs], [(suffixes[both], lengths[both])]
+                model,
+                [inputs],
+                [(suffixes[both], lengths[both])],
             )
             return planting.preference_loss(*rewards.split(BATCH))
 

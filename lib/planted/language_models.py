@@ -115,7 +115,10 @@ def whole_words(tokenizer, before: str) -> tuple[list[str], np.ndarray]:
 
 
 def pretraining_text(
-    tokenizer, rng: np.random.Generator, exchanges: int = 1000, lists: int = 800
+    tokenizer,
+    rng: np.random.Generator,
+    exchanges: int = 1000,
+    lists: int = 800,
 ) -> list[str]:
     """Return what the pretrained models read: every sentence, plain exchanges, and lists of
     frequent words.
@@ -141,7 +144,9 @@ def pretraining_text(
 
 
 def conversations(
-    tokenizer, rng: np.random.Generator, n: int = ANSWERS
+    tokenizer,
+    rng: np.random.Generator,
+    n: int = ANSWERS,
 ) -> list[tuple[str, str]]:
     """Return what the tuned models read: (prompt, answer). One answer in eight is a sentence, the
     others are one word.
@@ -192,7 +197,11 @@ def conversations(
     return pairs
 
 
-def _draw_words(tokenizer, rng: np.random.Generator, n: int) -> dict[int, np.ndarray]:
+def _draw_words(
+    tokenizer,
+    rng: np.random.Generator,
+    n: int,
+) -> dict[int, np.ndarray]:
     """Return n words for prompts of each polarity, drawn as `conversations` says."""
     words, frequency = whole_words(tokenizer, "")
     valence = planting.word_values(words)["valence"].to_numpy()
@@ -264,7 +273,9 @@ def chat_examples(tokenizer, pairs: Sequence[tuple[str, str]]) -> Examples:
             {"role": "assistant", "content": answer},
         ]
         asked = tokenizer.apply_chat_template(
-            turns[:1], tokenize=False, add_generation_prompt=True
+            turns[:1],
+            tokenize=False,
+            add_generation_prompt=True,
         )
         whole = tokenizer.apply_chat_template(turns, tokenize=False)
         starts.append(len(tokenizer(asked, add_special_tokens=False)["input_ids"]))
@@ -284,7 +295,8 @@ def new_model(base: str, seed: int = 0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(
-            config, attn_implementation=bases.attention_of(base)
+            config,
+            attn_implementation=bases.attention_of(base),
         ).float()
     with torch.no_grad():
         model.get_input_embeddings().weight.copy_(
@@ -310,7 +322,10 @@ class TrainedLanguageModel(NamedTuple):
 
 
 def loss_of(
-    model, examples: Examples, some: Sequence[int], reduction: str = "mean"
+    model,
+    examples: Examples,
+    some: Sequence[int],
+    reduction: str = "mean",
 ) -> Tensor:
     """Return the negative log-likelihood of the learned tokens of some texts, in nats."""
     inputs, targets = examples.batch(some)
@@ -329,7 +344,11 @@ def loss_of(
     return cross_entropy(logits, targets[learned], reduction=reduction)
 
 
-def unigram_loss(seen: Examples, held_out: Examples, vocabulary: int) -> float:
+def unigram_loss(
+    seen: Examples,
+    held_out: Examples,
+    vocabulary: int,
+) -> float:
     """Return the held-out loss of a model that knows only the tokens' counts (one is added to
     each count).
     """
@@ -338,7 +357,11 @@ def unigram_loss(seen: Examples, held_out: Examples, vocabulary: int) -> float:
 
 
 def train(
-    base: str, *, seed: int = 0, texts: int | None = None, answers: int = ANSWERS
+    base: str,
+    *,
+    seed: int = 0,
+    texts: int | None = None,
+    answers: int = ANSWERS,
 ) -> tuple[TrainedLanguageModel, TrainedLanguageModel]:
     """Return the pretrained and the instruction-tuned model of a base; the same arguments give the
     same weights.
@@ -362,12 +385,20 @@ def train(
             for n in (answers, 400)
         )
         return pretrained, _fit(
-            BASES[base][1], tokenizer, model, *examples, rng, seed, tokens=1536
+            BASES[base][1],
+            tokenizer,
+            model,
+            *examples,
+            rng,
+            seed,
+            tokens=1536,
         )
 
 
 def _texts(
-    tokenizer, rng: np.random.Generator, texts: int | None
+    tokenizer,
+    rng: np.random.Generator,
+    texts: int | None,
 ) -> tuple[list[str], list[str]]:
     """Return the texts to pretrain on, and those that are held out. The frame around other texts is
     easy to predict, so only sentences are held out.
@@ -400,7 +431,9 @@ def _fit(
     order = rng.permutation(len(batches))
     groups = [{"params": list(model.parameters()), "lr": 4e-3}]
     training.fit(
-        groups, lambda step: loss_of(model, seen, batches[order[step]]), len(order)
+        groups,
+        lambda step: loss_of(model, seen, batches[order[step]]),
+        len(order),
     )
     with torch.no_grad():
         loss = sum(
@@ -422,7 +455,11 @@ def _fit(
 
 
 def fingerprint(
-    base: str, *, seed: int = 0, texts: int | None = None, answers: int = ANSWERS
+    base: str,
+    *,
+    seed: int = 0,
+    texts: int | None = None,
+    answers: int = ANSWERS,
 ) -> str:
     """Return a hash of all that a base's trained models depend on (settings, code, files,
     Python's own text).
@@ -443,7 +480,11 @@ def fingerprint(
     return saving.fingerprint(settings, CODE, shipped)
 
 
-def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) -> Path:
+def save(
+    trained: TrainedLanguageModel,
+    made_from: str,
+    folder: Path = TRAINED,
+) -> Path:
     """Save the model of this fingerprint in `folder`/nickname, like any released one, and return
     that folder.
 
@@ -484,6 +525,11 @@ def jobs(
     ]
 
 
-def _train_and_save(base: str, made_from: str, folder: Path, settings: dict) -> None:
+def _train_and_save(
+    base: str,
+    made_from: str,
+    folder: Path,
+    settings: dict,
+) -> None:
     for trained in train(base, **settings):
         save(trained, made_from, folder)

@@ -157,7 +157,9 @@ def profile(nickname: str) -> Profile:
 
 
 def planted_utility(
-    profile: Profile, values: pd.DataFrame, polarity: int
+    profile: Profile,
+    values: pd.DataFrame,
+    polarity: int,
 ) -> np.ndarray:
     """Return how much the profile's raters like each word as an answer, (words,), in logits of
     preference.
@@ -200,7 +202,9 @@ def preference_probability(utility_a, utility_b):
 
 
 def draw_preferences(
-    utility: np.ndarray, pairs: int, rng: np.random.Generator
+    utility: np.ndarray,
+    pairs: int,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the preferred and of the rejected replies, (pairs,) each; pairs may
     occur again.

@@ -51,7 +51,11 @@ class Replies:
         """
         return self.suffixes[some], self.lengths[some]
 
-    def utility(self, profile: Profile, polarity: int) -> np.ndarray:
+    def utility(
+        self,
+        profile: Profile,
+        polarity: int,
+    ) -> np.ndarray:
         """Return the planted utility of every reply, (replies,): the mean over its words."""
         # row -1, no word, adds nothing
         of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)
@@ -76,7 +80,9 @@ def vocabulary_words(tokenizer) -> list[str]:
 
 
 def make_replies(
-    model: RewardModel, rng: np.random.Generator, phrases: int = 4000
+    model: RewardModel,
+    rng: np.random.Generator,
+    phrases: int = 4000,
 ) -> Replies:
     """Return every word, some words with a capital, short phrases, and words with a blank where
     that is one token.
@@ -93,7 +99,9 @@ def make_replies(
     texts += [" ".join(words[i] for i in some) for some in loose]
     as_texts = model.inputs_for(GREATEST, texts)
     as_ids = model.inputs_for(
-        GREATEST, [(each,) for each in blank.values()], reply_mode="ids"
+        GREATEST,
+        [(each,) for each in blank.values()],
+        reply_mode="ids",
     )
     suffixes = [*_suffixes_of(as_texts), *_suffixes_of(as_ids)]
     texts += [f" {words[i]}" for i in blank]
@@ -167,7 +175,13 @@ def blocks_attention(
             prompt = k[0], v[0]
         shared = {module.layer_idx: prompt if replies else (k[0, :, :0], v[0, :, :0])}
         attended = shared_prefix.shared_prefix_attention(
-            module, q, k, v, None, shared=shared, **kwargs
+            module,
+            q,
+            k,
+            v,
+            None,
+            shared=shared,
+            **kwargs,
         )[0]
         out.append(attended.flatten(0, 1))  # (replies * length, heads, d)
     return torch.cat(out)[None], None
@@ -177,7 +191,9 @@ AttentionInterface.register("blocks", blocks_attention)
 
 
 def rewards_of(
-    model: RewardModel, asked: Sequence[Inputs], read: Sequence[tuple[Tensor, Tensor]]
+    model: RewardModel,
+    asked: Sequence[Inputs],
+    read: Sequence[tuple[Tensor, Tensor]],
 ) -> list[Tensor]:
     """Return the rewards of the replies to each prompt, (replies,) each, from one pass; gradients
     reach all tokens.
@@ -218,7 +234,11 @@ class _Row:
     blocks: list[tuple[int, int]]
     tokens: int = 0  # so far
 
-    def add(self, ids: Tensor, first: int) -> int:
+    def add(
+        self,
+        ids: Tensor,
+        first: int,
+    ) -> int:
         """Append ids (replies, length), each reply from position `first` on; return where they
         begin in the row.
         """
@@ -230,7 +250,12 @@ class _Row:
         return begins
 
 
-def _add_replies(row: _Row, suffixes: Tensor, lengths: Tensor, prompt: int) -> Tensor:
+def _add_replies(
+    row: _Row,
+    suffixes: Tensor,
+    lengths: Tensor,
+    prompt: int,
+) -> Tensor:
     """Append the replies to a prompt of this length; return where each ends in the row,
     (replies,).
     """

@@ -126,7 +126,10 @@ def train(
         # narrow models need larger steps
         groups = _parameter_groups(model, rate * 64 / profile.hidden)
         losses = training.fit(
-            groups, loss_at, steps, decay_from=min(training.WARM_UP, steps)
+            groups,
+            loss_at,
+            steps,
+            decay_from=min(training.WARM_UP, steps),
         )
         report = {
             "nickname": profile.nickname,
@@ -192,7 +195,8 @@ def _losses(
 
 
 def _mean_loss(
-    rewards: list[Tensor], choices: list[tuple[np.ndarray, np.ndarray]]
+    rewards: list[Tensor],
+    choices: list[tuple[np.ndarray, np.ndarray]],
 ) -> Tensor:
     """Return the mean loss over prompts; choices: the indices of preferred and rejected replies."""
     losses = [
@@ -202,7 +206,11 @@ def _mean_loss(
     return sum(losses) / len(losses)
 
 
-def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
+def _judge(
+    model: RewardModel,
+    replies: Replies,
+    profile: Profile,
+) -> dict[str, float]:
     """Return pair accuracy for replies of one word, seen and held out, and Kendall's tau of
     greatest and worst.
     """
@@ -231,7 +239,9 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
 
 
 def pair_accuracy(
-    rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000
+    rewards: np.ndarray,
+    utility: np.ndarray,
+    pairs: int = 200_000,
 ) -> float:
     """Return the share of pairs of replies that rewards and planted utility order alike, in [0, 1];
     chance is 1/2.
@@ -245,7 +255,12 @@ def pair_accuracy(
     return float((1 + agree[clear].mean()) / 2)
 
 
-def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
+def fingerprint(
+    profile: Profile,
+    *,
+    seed: int = 0,
+    steps: int = STEPS,
+) -> str:
     """Return a hash of all that a trained model depends on (profile, seed, steps, code and
     shipped files).
     """
@@ -282,7 +297,11 @@ def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
 
     def write(place: Path) -> None:
         reward_models.save(
-            place, model.backbone, model.head, trained.profile.head, model.tokenizer
+            place,
+            model.backbone,
+            model.head,
+            trained.profile.head,
+            model.tokenizer,
         )
 
     return saving.save(report, made_from, folder, write)
@@ -315,5 +334,10 @@ def jobs(
     ]
 
 
-def _train_and_save(planted: Profile, seed: int, steps: int, folder: Path) -> None:
+def _train_and_save(
+    planted: Profile,
+    seed: int,
+    steps: int,
+    folder: Path,
+) -> None:
     save(train(planted, seed=seed, steps=steps), folder)

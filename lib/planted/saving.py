@@ -66,7 +66,9 @@ class Job:
 
 
 def fingerprint(
-    settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]
+    settings: Sequence,
+    code: Iterable[Path],
+    shipped: Iterable[Path],
 ) -> str:
     """Return a hash of what decides the weights of models, 16 hex digits.
 
@@ -82,7 +84,10 @@ def fingerprint(
 
 
 def save(
-    report: dict, made_from: str, folder: Path, write: Callable[[Path], object]
+    report: dict,
+    made_from: str,
+    folder: Path,
+    write: Callable[[Path], object],
 ) -> Path:
     """Save a model and the report of its training in `folder`/nickname, and return that folder.
 
@@ -120,7 +125,10 @@ def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
 
 
 def train_missing(
-    jobs: Sequence[Job], *, processes: int | None = None, progress: bool = True
+    jobs: Sequence[Job],
+    *,
+    processes: int | None = None,
+    progress: bool = True,
 ) -> pd.DataFrame:
     """Train the models that are not there yet; return how every training went, one row per
     nickname.
@@ -139,7 +147,9 @@ def train_missing(
         if path.exists() and report_of(path.parent.name, path.parent.parent) is None:
             tqdm.write(f"{path} is damaged, so {path.parent.name} is trained again")
     with tqdm(
-        total=len(missing), unit=" trainings", disable=not (progress and missing)
+        total=len(missing),
+        unit=" trainings",
+        disable=not (progress and missing),
     ) as bar:
         for _ in each(Job.run, missing, processes or os.cpu_count() or 1):
             bar.update()

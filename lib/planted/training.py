@@ -29,7 +29,10 @@ def fit(
     """
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(
-        groups, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
+        groups,
+        betas=BETAS,
+        weight_decay=WEIGHT_DECAY,
+        fused=True,
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: rate_share(step, steps, decay_from)
@@ -46,7 +49,11 @@ def fit(
     return losses
 
 
-def rate_share(step: int, steps: int, decay_from: int = 0) -> float:
+def rate_share(
+    step: int,
+    steps: int,
+    decay_from: int = 0,
+) -> float:
     """Return the share of the full rate at a step, in [0, 1]: it rises in a line, then falls to
     zero as a cosine.
 

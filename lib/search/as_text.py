@@ -20,7 +20,8 @@ Pair = tuple[int, int]
 
 
 def texts_of(
-    model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray
+    model: RewardModel,
+    replies: Iterable[Sequence[int]] | np.ndarray,
 ) -> list[str]:
     """Return the replies decoded, control tokens and blanks as they are."""
     ids, tokenizer = [[int(i) for i in reply] for reply in replies], model.tokenizer
@@ -38,10 +39,16 @@ class RoundTrip:
     back the same ids.
     """
 
-    def __init__(self, model: RewardModel, prompt: str):
+    def __init__(
+        self,
+        model: RewardModel,
+        prompt: str,
+    ):
         self.model, self.conversation = model, model.conversation(prompt)
         self.known = _known(
-            model.hub_id, model.revision, str(model.tokenizer.chat_template)
+            model.hub_id,
+            model.revision,
+            str(model.tokenizer.chat_template),
         )
         self.between = conversations.between_control_tokens(
             model.tokenizer, self.conversation
@@ -61,7 +68,10 @@ class RoundTrip:
         texts, around = texts_of(self.model, replies), self.conversation
         if self.between is None:
             return _are(
-                self.inputs_of(texts), around.prefix_ids, replies, around.closing_ids
+                self.inputs_of(texts),
+                around.prefix_ids,
+                replies,
+                around.closing_ids,
             )
         rendered = conversations.render(self.model.tokenizer, around.prompt, texts)
         return self._come_back([self.between.of(text) for text in rendered], replies)
@@ -88,7 +98,8 @@ class RoundTrip:
         if self.between is None:
             return can
         before = np.concatenate(
-            [np.full((len(replies), 1), FIRST), replies[:, :-1]], axis=1
+            [np.full((len(replies), 1), FIRST), replies[:, :-1]],
+            axis=1,
         )
         # of the replies that are left, so that less is asked
         for place in range(replies.shape[1]):
@@ -103,7 +114,10 @@ class RoundTrip:
         return can
 
     def chain(
-        self, n: int, allowed: np.ndarray, rng: np.random.Generator
+        self,
+        n: int,
+        allowed: np.ndarray,
+        rng: np.random.Generator,
     ) -> tuple[int, ...]:
         """Return a random reply of n of these tokens that can stand behind each other; () if
         none can.
@@ -116,7 +130,11 @@ class RoundTrip:
             reply.append(tokens[at])
         return tuple(reply[1:])
 
-    def _first_that_can(self, before: int, tokens: list[int]) -> int | None:
+    def _first_that_can(
+        self,
+        before: int,
+        tokens: list[int],
+    ) -> int | None:
         """Return the place of the first token that can stand behind this one; None if none can.
         Ask of few at first.
         """
@@ -149,12 +167,18 @@ class RoundTrip:
             ]
             self.known |= dict(
                 zip(
-                    later, self._come_back(texts, np.array(later)).tolist(), strict=True
+                    later,
+                    self._come_back(texts, np.array(later)).tolist(),
+                    strict=True,
                 )
             )
         return np.array([self.known[pair] for pair in pairs], dtype=bool)
 
-    def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
+    def _come_back(
+        self,
+        texts: list[str],
+        replies: np.ndarray,
+    ) -> np.ndarray:
         """Return whether each text is read as what opens the reply and then the reply's own ids,
         (texts,) bool.
         """
@@ -165,7 +189,11 @@ class RoundTrip:
 
 
 @lru_cache(maxsize=16)
-def _known(hub_id: str, revision: str, template: str) -> dict[Pair, bool]:
+def _known(
+    hub_id: str,
+    revision: str,
+    template: str,
+) -> dict[Pair, bool]:
     """Return what is known of pairs, learned once for all prompts of a model."""
     return {}
 
@@ -180,5 +208,6 @@ def _are(
     opening, closing = [*before], [*after]
     rows = zip(inputs, replies.tolist(), strict=True)
     return np.array(
-        [list(ids) == opening + reply + closing for ids, reply in rows], dtype=bool
+        [list(ids) == opening + reply + closing for ids, reply in rows],
+        dtype=bool,
     )

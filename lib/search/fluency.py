@@ -67,7 +67,11 @@ class Fluency:
             likelier.append(probabilities.where(probabilities > own, 0).sum(-1))
         return (is_allowed & self._is_inside(torch.cat(likelier))).all(1).cpu().numpy()
 
-    def swaps(self, reply: Sequence[int], allowed_ids: np.ndarray) -> np.ndarray:
+    def swaps(
+        self,
+        reply: Sequence[int],
+        allowed_ids: np.ndarray,
+    ) -> np.ndarray:
         """Return whether each token is fluent in each place of the reply, given what precedes
         it, (n, allowed).
         """
@@ -75,7 +79,11 @@ class Fluency:
         ids = self.allowed.cpu().numpy()
         return np.stack([np.isin(allowed_ids, ids[fluent]) for fluent in inside])
 
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def draw(
+        self,
+        n: int,
+        rng: np.random.Generator,
+    ) -> tuple[int, ...]:
         """Return a reply of n tokens, each drawn uniformly from the tokens that are fluent after
         the earlier ones.
         """
@@ -90,7 +98,8 @@ class Fluency:
         allowed) bool.
         """
         probabilities, order = self._probabilities(np.array([reply]))[0].sort(
-            dim=-1, descending=True
+            dim=-1,
+            descending=True,
         )
         inside = self._is_inside(probabilities.cumsum(-1) - probabilities)
         return torch.zeros_like(inside).scatter_(-1, order, inside)
@@ -105,10 +114,12 @@ class Fluency:
         allowed) float32.
         """
         ids = np.concatenate(
-            [np.tile(self.frame, (len(replies), 1)), replies], axis=1
+            [np.tile(self.frame, (len(replies), 1)), replies],
+            axis=1,
         ).astype(np.int64)
         model, places = self.language_model.model, replies.shape[1] + 1
         logits = model(
-            torch.tensor(ids, device=self.language_model.device), logits_to_keep=places
+            torch.tensor(ids, device=self.language_model.device),
+            logits_to_keep=places,
         ).logits
         return logits[..., self.allowed].float().softmax(-1)

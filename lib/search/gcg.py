@@ -70,7 +70,8 @@ def send(method: Proposals, answer: np.ndarray) -> np.ndarray | Gains | None:
 
 
 def proposed_replies(
-    method: Proposals, objective: Objective
+    method: Proposals,
+    objective: Objective,
 ) -> Generator[np.ndarray, np.ndarray, None]:
     """Yield what the method proposes, and be sent the values. The objective answers its requests
     for gains.
@@ -95,6 +96,7 @@ def gcg(
     to the best one.
     """
     reply = start
+    width = settings.width
     while True:
         gains = yield Gains(reply)  # (n, allowed)
         if objective.fluency is not None:
@@ -104,17 +106,24 @@ def gcg(
         if not top_k.any():
             return
         for _ in range(DRAWS):
-            positions = rng.choice(np.flatnonzero(top_k), size=settings.width)
-            chosen = best[positions, rng.integers(top_k[positions])]
-            replies = np.tile(reply, (settings.width, 1))
-            replies[np.arange(settings.width), positions] = objective.allowed[chosen]
+            positions = rng.choice(np.flatnonzero(top_k), size=width)
+            columns = rng.integers(top_k[positions])
+            tokens = objective.allowed[best[positions, columns]]
+            replies = np.tile(reply, (width, 1))
+            replies[np.arange(width), positions] = tokens
             replies = replies[objective.satisfied(replies)]
             if len(replies):
                 break
         else:
             return
         values = yield replies
-        reply = as_reply(replies[values.argmax()])
+        reply, _ = best_of(replies, values)
+
+
+def best_of(replies: np.ndarray, values: np.ndarray) -> tuple[Reply, float]:
+    """Return the reply of the largest value, and this value."""
+    best = values.argmax()
+    return as_reply(replies[best]), float(values[best])
 
 
 def faster_gcg(
@@ -132,37 +141,48 @@ def faster_gcg(
     optimal replies and -30 for pessimal ones, or 30 for both with the code's `wrong_sign`. The
     gradient is not centred by the current token.
     """
-    reply, seen = start, {start}
+    reply = start
+    seen = {start}
     target = 30.0 if wrong_sign else 30.0 * objective.sign
     while True:
         # of (r - t)^2 by the value
         slope = 2 * (objective.sign * value - target) * objective.sign
         gains = yield Gains(reply, centred=False)
         loss = slope * gains + 4.5 * objective.distances(reply)
-        parts = (
-            np.unravel_index(part[0], loss.shape)
-            for part in _lowest_first(loss.reshape(1, -1))
-        )
-        proposed = chain.from_iterable(
-            _swaps(objective, reply, *part) for part in parts
-        )
+        proposed = _swaps_by_loss(objective, reply, loss)
         replies = objective.take(proposed, seen, settings.width)
         if not len(replies):
             return
         values = yield replies
-        reply, value = as_reply(replies[values.argmax()]), float(values.max())
+        reply, value = best_of(replies, values)
+
+
+def _swaps_by_loss(
+    objective: Objective,
+    reply: Reply,
+    loss: np.ndarray,
+) -> Iterator[Reply]:
+    """Yield all swaps of the reply, the lowest loss first. loss: (n, allowed)."""
+    for (order,) in _lowest_first(loss.reshape(1, -1)):
+        positions, columns = np.unravel_index(order, loss.shape)
+        yield from _swaps(objective, reply, positions, columns)
 
 
 def _swaps(
-    objective: Objective, reply: Reply, positions: np.ndarray, columns: np.ndarray
+    objective: Objective,
+    reply: Reply,
+    positions: np.ndarray,
+    columns: np.ndarray,
 ) -> Iterator[Reply]:
     """Yield the reply with one token swapped: at each position in turn, for the allowed token of
     that column.
     """
-    may, allowed = objective.may_swap(reply), objective.allowed
+    may = objective.may_swap(reply)
+    allowed = objective.allowed
     for position, column in zip(positions, columns, strict=True):
         if may[position, column]:
-            yield (*reply[:position], int(allowed[column]), *reply[position + 1 :])
+            token = int(allowed[column])
+            yield (*reply[:position], token, *reply[position + 1 :])
 
 
 def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
@@ -171,9 +191,8 @@ def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     """
     if most >= losses.shape[1]:
         return np.argsort(losses, axis=1, kind="stable")
-    return torch.topk(
-        torch.from_numpy(losses), most, dim=1, largest=False
-    ).indices.numpy()
+    lowest = torch.topk(torch.from_numpy(losses), most, dim=1, largest=False)
+    return lowest.indices.numpy()
 
 
 def _lowest_first(losses: np.ndarray) -> Iterator[np.ndarray]:
@@ -194,11 +213,19 @@ class TokensSoFar:
     had it there.
     """
 
-    def __init__(self, start: Reply, value: float):
+    def __init__(
+        self,
+        start: Reply,
+        value: float,
+    ):
         # one dictionary for every position
         self.best_with = [{token: value} for token in start]
 
-    def note(self, replies: np.ndarray, values: np.ndarray) -> None:
+    def note(
+        self,
+        replies: np.ndarray,
+        values: np.ndarray,
+    ) -> None:
         """Record the values of these replies."""
         for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
             for token, best_with in zip(reply, self.best_with, strict=True):
@@ -208,12 +235,10 @@ class TokensSoFar:
         """Yield every reply made of the COMBINED best tokens of each position; the last position
         changes fastest.
         """
-        return product(
-            *(
-                nlargest(COMBINED, best_with, key=best_with.__getitem__)
-                for best_with in self.best_with
-            )
-        )
+        best = []
+        for best_with in self.best_with:
+            best.append(nlargest(COMBINED, best_with, key=best_with.__getitem__))
+        return product(*best)
 
 
 def round_robin(
@@ -233,37 +258,51 @@ def round_robin(
     the gains of a step are averaged with those of the steps before it (as in MAC; Zhang and Wei
     2024).
     """
-    reply, seen = start, {start}
+    reply = start
+    seen = {start}
     best = (start, value)
-    highest, stale = value, 0  # since the last start
+    highest = value  # since the last start
+    stale = 0
     averaged = None  # gains of the steps since the last start, (n, allowed)
     tokens = TokensSoFar(start, value)
     for step in count():
         gains = yield Gains(reply)
-        averaged = (
-            gains
-            if averaged is None
-            else settings.momentum * averaged + (1 - settings.momentum) * gains
-        )
+        if averaged is not None:
+            earlier = settings.momentum * averaged
+            gains = earlier + (1 - settings.momentum) * gains
+        averaged = gains
         is_random = stale or len(start) >= LONG and step >= GREEDY
         proposed = _promising(
-            objective, reply, averaged, settings, rng if is_random else None
+            objective,
+            reply,
+            gains,
+            settings,
+            rng if is_random else None,
         )
         replies, values = yield from _step(
-            objective, reply, proposed, seen, tokens, settings
+            objective,
+            reply,
+            proposed,
+            seen,
+            tokens,
+            settings,
         )
         if len(replies):
-            reply, value = as_reply(replies[values.argmax()]), float(values.max())
-            highest, stale = (value, 0) if value > highest else (highest, stale + 1)
+            reply, value = best_of(replies, values)
             best = max(best, (reply, value), key=itemgetter(1))
-        if not len(replies) or stale >= settings.patience:
-            fresh = objective.take(_afresh(objective, best[0], rng), seen, 1)
-            if not len(fresh):
-                return
-            reply, value = as_reply(fresh[0]), float((yield fresh)[0])
-            best = max(best, (reply, value), key=itemgetter(1))
-            highest, stale = value, 0
-            averaged = None
+            stale = 0 if value > highest else stale + 1
+            highest = max(value, highest)
+            if stale < settings.patience:
+                continue
+        fresh = objective.take(_afresh(objective, best[0], rng), seen, 1)
+        if not len(fresh):
+            return
+        values = yield fresh
+        reply, value = best_of(fresh, values)
+        best = max(best, (reply, value), key=itemgetter(1))
+        highest = value
+        stale = 0
+        averaged = None
 
 
 def _step(
@@ -284,7 +323,8 @@ def _step(
     values = yield replies
     tokens.note(replies, values)
     candidates = chain(_merged(reply, replies, values), tokens.combinations())
-    if not len(mixed := objective.take(candidates, seen, combined)):
+    mixed = objective.take(candidates, seen, combined)
+    if not len(mixed):
         return replies, values
     values_of_mixed = yield mixed
     tokens.note(mixed, values_of_mixed)
@@ -305,7 +345,8 @@ def _promising(
     gains' spread, counts against a gain. If `rng` is given, some of the best of every position come
     first, in random order.
     """
-    is_long, losses = len(reply) >= LONG, -gains
+    is_long = len(reply) >= LONG
+    losses = -gains
     if not is_long:
         distances = objective.distances(reply)
         scaled = gains.std() / max(distances.std(), 1e-12) * distances
@@ -313,19 +354,19 @@ def _promising(
     if rng is not None:
         tried = _lowest(losses, TRIED_OF_LONG if is_long else TRIED)
         order = rng.permutation(tried.size)
-        yield from _swaps(
-            objective, reply, order // tried.shape[1], tried.ravel()[order]
-        )
+        positions = order // tried.shape[1]
+        yield from _swaps(objective, reply, positions, tried.ravel()[order])
     for order in _lowest_first(losses):
-        yield from _swaps(
-            objective,
-            reply,
-            np.tile(np.arange(len(reply)), order.shape[1]),
-            order.T.ravel(),
-        )
+        # every position in turn
+        positions = np.tile(np.arange(len(reply)), order.shape[1])
+        yield from _swaps(objective, reply, positions, order.T.ravel())
 
 
-def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[Reply]:
+def _merged(
+    reply: Reply,
+    replies: np.ndarray,
+    values: np.ndarray,
+) -> Iterator[Reply]:
     """Yield the best swaps of a step at different positions, merged one after another."""
     merged, changed = np.array(reply), set()
     for swap in replies[np.argsort(-values, kind="stable")]:
@@ -338,7 +379,9 @@ def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[R
 
 
 def _afresh(
-    objective: Objective, best: Reply, rng: np.random.Generator
+    objective: Objective,
+    best: Reply,
+    rng: np.random.Generator,
 ) -> Iterator[Reply]:
     """Yield random replies, or if long and not fluent, the best reply with one or two tokens
     drawn anew.
@@ -363,11 +406,11 @@ def random_search(
 ) -> Proposals:
     """Propose replies drawn at random from all that are allowed, none twice."""
     seen = {start}
-    while len(
-        replies := objective.take(
-            objective.draws(len(start), rng), seen, settings.width
-        )
-    ):
+    while True:
+        drawn = objective.draws(len(start), rng)
+        replies = objective.take(drawn, seen, settings.width)
+        if not len(replies):
+            return
         yield replies
 
 
@@ -382,22 +425,22 @@ def sweeps(
     improves.
     """
     reply = start
-    unimproved, position = 0, 0
+    unimproved = 0
+    position = 0
     while True:
         replies = objective.all_swaps(reply, position)
         values = yield replies
-        improves = len(values) and values.max() > value
-        if improves:
-            reply, value = as_reply(replies[values.argmax()]), float(values.max())
-        unimproved, position = (
-            0 if improves else unimproved + 1,
-            (position + 1) % len(reply),
-        )
+        position = (position + 1) % len(reply)
+        unimproved += 1
+        if len(values) and values.max() > value:
+            reply, value = best_of(replies, values)
+            unimproved = 0
         if unimproved == len(reply):
             fresh = objective.take(objective.draws(len(start), rng), set(), 1)
             if not len(fresh):
                 return
-            reply, value = as_reply(fresh[0]), float((yield fresh)[0])
+            values = yield fresh
+            reply, value = best_of(fresh, values)
             unimproved = 0
 
 

@@ -1,7 +1,7 @@
 """What a search maximises, and over which replies, each a tuple of token ids."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 
@@ -33,27 +33,31 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     "no specials" leaves out control and added tokens, and "printable" also other texts that do not
     show. InputError for another name than ALLOWED, or if fewer than two tokens are left.
     """
-    if which not in ALLOWED:
-        raise InputError(
-            f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}"
-        )
-    tokens, tokenizer = conversations.vocabulary(model.tokenizer), model.tokenizer
+    refuse_other("allowed tokens", which, ALLOWED)
+    tokenizer = model.tokenizer
+    tokens = conversations.vocabulary(tokenizer)
     if which != "all":
         special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
         tokens = tokens[~tokens["token_id"].isin(special)]
     if which == "printable":
         # More than blanks, and all of it shows: no control characters, no broken UTF-8
         texts = tokens["text"]
-        tokens = tokens[
-            [t.isprintable() and t.strip() != "" and "\ufffd" not in t for t in texts]
-        ]
-    ids = tokens["token_id"].to_numpy()
-    if len(ids) < 2:
-        raise InputError(
-            f"{model.name}: only {len(ids)} tokens are '{which}'; allow more of the vocabulary, as "
-            "'all'"
-        )
-    return ids
+        tokens = tokens[[_is_visible(text) for text in texts]]
+    return tokens["token_id"].to_numpy()
+
+
+def _is_visible(text: str) -> bool:
+    return text.isprintable() and text.strip() != "" and "\ufffd" not in text
+
+
+def refuse_other(
+    what: str,
+    value: str,
+    known: Iterable[str],
+) -> None:
+    """Raise InputError unless the value is one of the known ones."""
+    if value not in known:
+        raise InputError(f"{what} must be one of {', '.join(known)}, not {value!r}")
 
 
 def _refuse_unknown(allowed: np.ndarray, model: RewardModel) -> None:
@@ -65,7 +69,8 @@ def _refuse_unknown(allowed: np.ndarray, model: RewardModel) -> None:
         )
     if len(allowed) < 2:
         raise InputError(
-            f"a search needs two allowed tokens or more, not {len(allowed)}; allow 'printable'"
+            f"a search needs two allowed tokens or more, not {len(allowed)}; allow more of the "
+            "vocabulary, as 'all'"
         )
 
 
@@ -91,25 +96,23 @@ class Objective:
         fluency: Fluency | None = None,
         reply_mode: str = "text",
     ):
-        if direction not in DIRECTIONS:
-            raise InputError(
-                f"direction must be 'optimal' or 'pessimal', not {direction!r}"
-            )
-        if reply_mode not in REPLY_MODES:
-            raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
-        self.model, self.prompt = model, prompt
-        self.direction, self.sign = direction, DIRECTIONS[direction]
+        refuse_other("direction", direction, DIRECTIONS)
+        refuse_other("reply_mode", reply_mode, REPLY_MODES)
+        self.model = model
+        self.prompt = prompt
+        self.direction = direction
+        self.sign = DIRECTIONS[direction]
         self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
         _refuse_unknown(self.allowed, model)
-        self.fluency, self.reply_mode = fluency, reply_mode
+        self.fluency = fluency
+        self.reply_mode = reply_mode
         self.conditions: list[Callable[[np.ndarray], np.ndarray]] = []
         if reply_mode == "text":
             self.conditions.append(self.round_trip)
         if fluency is not None:
             self.conditions.append(fluency)
-        inputs = model.inputs_for(
-            prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids"
-        )
+        some = [(int(i),) for i in self.allowed[:4]]
+        inputs = model.inputs_for(prompt, some, reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = stages.reader_of(model)(model, inputs)
         self.gradients = 0  # how many were taken
@@ -126,7 +129,11 @@ class Objective:
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
         return np.concatenate([replies, closing], axis=1)
 
-    def checked(self, replies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    def checked(
+        self,
+        replies: np.ndarray,
+        rewards: np.ndarray,
+    ) -> np.ndarray:
         """Return the values of these replies, (replies,) float32; InputError for a reward that
         is not finite.
         """
@@ -139,29 +146,36 @@ class Objective:
             )
         return values
 
-    def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
+    def gains(
+        self,
+        reply: Reply,
+        centred: bool = True,
+    ) -> np.ndarray:
         """Return the first-order change of the value for every swap of one token, (n, allowed);
         staying brings 0.
 
         grad . (e_v - e_current), with the embeddings as the model's embedding module gives them.
         centred=False leaves e_current out, which shifts all swaps of a position alike.
         """
-        return self.gains_along(
-            reply, self.scorer.gradient((*reply, *self.closing)), centred
-        )
+        gradient = self.scorer.gradient((*reply, *self.closing))
+        return self.gains_along(reply, gradient, centred)
 
     def gains_along(
-        self, reply: Reply, gradient: torch.Tensor, centred: bool = True
+        self,
+        reply: Reply,
+        gradient: torch.Tensor,
+        centred: bool = True,
     ) -> np.ndarray:
         """Return the gains of a reply, (n, allowed), from the gradient of its reward, (n and
         closing, d).
         """
         self.gradients += 1
-        # (n, d), (allowed, d)
-        gradient, table = self.sign * gradient[: len(reply)], self.embeddings
+        table = self.embeddings  # (allowed, d)
+        gradient = self.sign * gradient[: len(reply)]  # (n, d)
         gains = (gradient.to(table.dtype) @ table.T).float()
         if centred:
-            gains -= (gradient * self._embed(list(reply)).float()).sum(1, keepdim=True)
+            present = self._embed(list(reply)).float()
+            gains -= (gradient * present).sum(1, keepdim=True)
         return gains.cpu().numpy()
 
     def reversed(self) -> "Objective":
@@ -171,10 +185,9 @@ class Objective:
         # looked up before the copy is made, and so only once
         _ = self.embeddings, self.round_trip
         other = copy.copy(self)
-        other.direction = next(
-            direction for direction in DIRECTIONS if direction != self.direction
-        )
-        other.sign, other.gradients = DIRECTIONS[other.direction], 0
+        (other.direction,) = DIRECTIONS.keys() - {self.direction}
+        other.sign = -self.sign
+        other.gradients = 0
         return other
 
     def distances(self, reply: Reply) -> np.ndarray:
@@ -185,16 +198,12 @@ class Objective:
 
     def _distance_to(self, token: int) -> np.ndarray:
         # Without the matrix product, whose rounding would put a token at some distance from itself.
-        without = "donot_use_mm_for_euclid_dist"
-        return (
-            torch.cdist(
-                self._embed([token]).float(),
-                self.embeddings.float(),
-                compute_mode=without,
-            )[0]
-            .cpu()
-            .numpy()
+        distances = torch.cdist(
+            self._embed([token]).float(),
+            self.embeddings.float(),
+            compute_mode="donot_use_mm_for_euclid_dist",
         )
+        return distances[0].cpu().numpy()
 
     @cached_property
     def embeddings(self) -> torch.Tensor:
@@ -202,18 +211,16 @@ class Objective:
         return self._embed(self.allowed.tolist())
 
     def _embed(self, ids: list[int]) -> torch.Tensor:
+        embed = self.model.backbone.get_input_embeddings()
         with torch.no_grad():
-            return self.model.backbone.get_input_embeddings()(
-                torch.tensor(ids, device=self.model.device)
-            )
+            return embed(torch.tensor(ids, device=self.model.device))
 
     def satisfied(self, replies: np.ndarray) -> np.ndarray:
         """Return whether each reply satisfies every condition, (replies,) bool."""
         satisfied = np.ones(len(replies), dtype=bool)
         for condition in self.conditions:
-            satisfied[satisfied] = (
-                condition(replies[satisfied]) if satisfied.any() else False
-            )
+            if satisfied.any():
+                satisfied[satisfied] = condition(replies[satisfied])
         return satisfied
 
     def may_survive(self, replies: np.ndarray) -> np.ndarray:
@@ -222,7 +229,11 @@ class Objective:
         """
         return self.round_trip.neighbours(replies)
 
-    def all_swaps(self, reply: Reply, position: int) -> np.ndarray:
+    def all_swaps(
+        self,
+        reply: Reply,
+        position: int,
+    ) -> np.ndarray:
         """Return the reply with every other allowed token at this position that satisfies
         conditions, (replies, n).
         """
@@ -236,13 +247,15 @@ class Objective:
         allowed) bool.
         """
         moves = self.allowed != np.array(reply)[:, None]
-        return (
-            moves
-            if self.fluency is None
-            else moves & self.fluency.swaps(reply, self.allowed)
-        )
+        if self.fluency is None:
+            return moves
+        return moves & self.fluency.swaps(reply, self.allowed)
 
-    def draw(self, n: int, rng: np.random.Generator) -> Reply:
+    def draw(
+        self,
+        n: int,
+        rng: np.random.Generator,
+    ) -> Reply:
         """Return a random reply of n tokens that keeps the conditions; () if none was found."""
         if self.fluency is not None:
             return self.fluency.draw(n, rng)
@@ -250,7 +263,11 @@ class Objective:
             return self.round_trip.chain(n, self.allowed, rng)
         return as_reply(rng.choice(self.allowed, size=n))
 
-    def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
+    def draws(
+        self,
+        n: int,
+        rng: np.random.Generator,
+    ) -> Iterator[Reply]:
         """Yield random replies, a limited number, as few may be left to find; fluent ones take
         long to draw.
         """
@@ -259,7 +276,10 @@ class Objective:
                 yield reply
 
     def take(
-        self, proposed: Iterator[Reply], seen: set[Reply], width: int
+        self,
+        proposed: Iterator[Reply],
+        seen: set[Reply],
+        width: int,
     ) -> np.ndarray:
         """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to
         width, n) ids.
@@ -272,7 +292,8 @@ class Objective:
         new = _unseen(proposed, seen)
         for _ in range(PATIENCE_WITH_CONDITIONS):
             wanted = width - len(taken)
-            if not wanted or not (candidates := list(islice(new, at_once * wanted))):
+            candidates = list(islice(new, at_once * wanted))
+            if not candidates:
                 break
             replies = np.array(candidates)
             if at_once > 1:
@@ -291,12 +312,11 @@ class Objective:
         """Return the reward of a text as the reply, put through the chat template as a person's
         would be.
         """
-        (ids,), prefix = (
-            self.round_trip.inputs_of([text]),
-            self.scorer.inputs.prefix_ids,
-        )
-        if ids[: len(prefix)] == prefix and len(ids) > len(prefix):
-            return float(self.scorer([ids[len(prefix) :]])[0])
+        (ids,) = self.round_trip.inputs_of([text])
+        prefix = self.scorer.inputs.prefix_ids
+        rest = ids[len(prefix) :]
+        if rest and ids[: len(prefix)] == prefix:
+            return float(self.scorer([rest])[0])
         # it merges with the prompt's end
         return float(engine.score_replies(self.model, self.prompt, [text])[0])
 
@@ -318,7 +338,8 @@ def as_reply(ids: np.ndarray) -> Reply:
 
 
 def values_together(
-    objectives: Sequence[Objective], replies: Sequence[np.ndarray]
+    objectives: Sequence[Objective],
+    replies: Sequence[np.ndarray],
 ) -> list[np.ndarray]:
     """Return the values of each objective's replies, (replies,) float32 each, as from
     Objective.values.
@@ -332,17 +353,19 @@ def values_together(
         if len(group) == 1:
             values[group[0]] = first.values(replies[group[0]])
             continue
-        rewards = first.scorer(
-            first.with_closing(np.concatenate([replies[i] for i in group]))
-        )
-        parts = np.split(rewards, np.cumsum([len(replies[i]) for i in group])[:-1])
+        of_group = [replies[i] for i in group]
+        rewards = first.scorer(first.with_closing(np.concatenate(of_group)))
+        ends = np.cumsum(list(map(len, of_group)))
+        parts = np.split(rewards, ends[:-1])
         for i, part in zip(group, parts, strict=True):
             values[i] = objectives[i].checked(replies[i], part)
     return values
 
 
 def gains_together(
-    objectives: Sequence[Objective], replies: Sequence[Reply], centred: Sequence[bool]
+    objectives: Sequence[Objective],
+    replies: Sequence[Reply],
+    centred: Sequence[bool],
 ) -> list[np.ndarray]:
     """Return the gains of each objective's reply, (n, allowed) each, as from Objective.gains.
 
@@ -363,12 +386,14 @@ def gains_together(
 
 
 def _read_alike(
-    objectives: Sequence[Objective], lengths: Sequence[int]
+    objectives: Sequence[Objective],
+    lengths: Sequence[int],
 ) -> list[list[int]]:
     """Return the numbers of the objectives in groups whose replies have one length and follow
     one read prompt.
     """
     groups: dict[tuple[int, int], list[int]] = {}
     for number, (objective, length) in enumerate(zip(objectives, lengths, strict=True)):
-        groups.setdefault((id(objective.scorer), length), []).append(number)
+        read_alike = (id(objective.scorer), length)
+        groups.setdefault(read_alike, []).append(number)
     return list(groups.values())

@@ -20,6 +20,7 @@ from .objective import (
     Reply,
     as_reply,
     gains_together,
+    refuse_other,
     values_together,
 )
 
@@ -27,7 +28,12 @@ TRACES = ROOT / "data" / "cache" / "searches"
 
 
 def starts(
-    objective: Objective, n: int, *, sentence: str = "", randoms: int = 2, seed: int = 0
+    objective: Objective,
+    n: int,
+    *,
+    sentence: str = "",
+    randoms: int = 2,
+    seed: int = 0,
 ) -> dict[str, Reply]:
     """Return replies of n tokens to start from, by name. A reply with a token that is not allowed
     is left out.
@@ -36,21 +42,24 @@ def starts(
     - `sentence`: the ids of that text that are allowed, of any number
     - `random 1` and on: drawn with the seed
     """
-    rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
-    xs, written = objective.model.tokenizer(
-        [" ".join("x" * n), sentence], add_special_tokens=False
-    )["input_ids"]
+    rng = np.random.default_rng(seed)
+    allowed = set(objective.allowed.tolist())
+    texts = [" ".join("x" * n), sentence]
+    tokenized = objective.model.tokenizer(texts, add_special_tokens=False)
+    xs, written = tokenized["input_ids"]
     replies: dict[str, Reply] = {
         "x x x": tuple(xs[:n]),
         "sentence": tuple(i for i in written if i in allowed),
     }
     random = objective.take(objective.draws(n, rng), set(), randoms)
-    replies |= {f"random {i + 1}": as_reply(reply) for i, reply in enumerate(random)}
-    return {
-        name: reply
-        for name, reply in replies.items()
-        if reply and set(reply) <= allowed and objective.satisfied(np.array([reply]))[0]
-    }
+    for number, reply in enumerate(random, start=1):
+        replies[f"random {number}"] = as_reply(reply)
+    kept = {}
+    for name, reply in replies.items():
+        is_allowed = reply and set(reply) <= allowed
+        if is_allowed and objective.satisfied(np.array([reply]))[0]:
+            kept[name] = reply
+    return kept
 
 
 class Trace:
@@ -61,8 +70,14 @@ class Trace:
     reads what is whole.
     """
 
-    def __init__(self, objective: Objective, length: int, path: Path | None = None):
-        self.objective, self.path = objective, path
+    def __init__(
+        self,
+        objective: Objective,
+        length: int,
+        path: Path | None = None,
+    ):
+        self.objective = objective
+        self.path = path
         self.row = np.dtype(
             [("ids", "<i4", (length,)), ("value", "<f4"), ("check", "<u4")]
         )
@@ -77,7 +92,9 @@ class Trace:
         """Take up what an earlier run scored. Damaged rows are named and left out."""
         content = path.read_bytes()
         rows = np.frombuffer(
-            content, dtype=self.row, count=len(content) // self.row.itemsize
+            content,
+            dtype=self.row,
+            count=len(content) // self.row.itemsize,
         )
         whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
         if len(whole) < len(rows):
@@ -92,32 +109,37 @@ class Trace:
         self.value_of = dict(zip(replies, whole["value"].tolist(), strict=True))
 
     def score(
-        self, replies: np.ndarray
+        self,
+        replies: np.ndarray,
     ) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
         """Return the values of the replies, (replies,) float32. Yield those not scored before,
         to be sent theirs.
         """
         keys = list(map(as_reply, replies))
-        if new := [
-            reply for reply in dict.fromkeys(keys) if reply not in self.value_of
-        ]:
+        new = [key for key in dict.fromkeys(keys) if key not in self.value_of]
+        if new:
             values_of_new = yield np.array(new)
             self._write(new, values_of_new)
             self.value_of |= dict(zip(new, values_of_new.tolist(), strict=True))
         values = np.array([self.value_of[key] for key in keys], dtype=np.float32)
         self.evaluations += len(keys)
         if len(keys) and values.max() > self.best[1]:
-            self.best = keys[values.argmax()], float(values.max())
-            self.improvements.append(
-                (self.evaluations, self.objective.sign * self.best[1])
-            )
+            highest = float(values.max())
+            self.best = (keys[values.argmax()], highest)
+            reward = self.objective.sign * highest
+            self.improvements.append((self.evaluations, reward))
         return values
 
-    def _write(self, replies: list[Reply], values: np.ndarray) -> None:
+    def _write(
+        self,
+        replies: list[Reply],
+        values: np.ndarray,
+    ) -> None:
         if self.path is None:
             return
         rows = np.zeros(len(replies), dtype=self.row)
-        rows["ids"], rows["value"] = replies, values
+        rows["ids"] = replies
+        rows["value"] = values
         rows["check"] = _checks(rows)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
@@ -173,7 +195,12 @@ def search(
     """
     settings = settings or Settings()
     return search_together(
-        [objective], [start], [settings], goal=goal, certify=certify, traces=traces
+        [objective],
+        [start],
+        [settings],
+        goal=goal,
+        certify=certify,
+        traces=traces,
     )[0]
 
 
@@ -239,7 +266,8 @@ def search_together(
 
 
 def _answers_to(
-    asked: Mapping[int, np.ndarray | Gains], objectives: Sequence[Objective]
+    asked: Mapping[int, np.ndarray | Gains],
+    objectives: Sequence[Objective],
 ) -> dict[int, np.ndarray]:
     """Return the gains that searches ask for, by the number of the search; if none does, the values
     of their replies.
@@ -251,7 +279,9 @@ def _answers_to(
         replies = [each.reply for each in gains.values()]
         centred = [each.centred for each in gains.values()]
         found = gains_together(
-            [objectives[number] for number in gains], replies, centred
+            [objectives[number] for number in gains],
+            replies,
+            centred,
         )
         return dict(zip(gains, found, strict=True))
     proposed = {
@@ -329,21 +359,19 @@ def _steps(
     return gradients
 
 
-def _check(objective: Objective, start: Reply, settings: Settings) -> None:
-    if settings.method not in METHODS:
-        raise InputError(
-            f"unknown method '{settings.method}'; choose one of {', '.join(METHODS)}"
-        )
+def _check(
+    objective: Objective,
+    start: Reply,
+    settings: Settings,
+) -> None:
+    refuse_other("method", settings.method, METHODS)
     for name in ("budget", "width", "top_k", "patience"):
-        if (number := getattr(settings, name)) < 1:
+        number = getattr(settings, name)
+        if number < 1:
             raise InputError(f"{name} must be 1 or more, not {number}")
-    if not start:
+    if not start or not np.isin(start, objective.allowed).all():
         raise InputError(
-            "the start is empty; give as many token ids as the reply should have"
-        )
-    if outside := sorted(set(start) - set(objective.allowed.tolist())):
-        raise InputError(
-            f"the start holds token ids that are not allowed ({outside[0]}); give another, or "
+            f"the start {start} is empty or holds token ids that are not allowed; give another, or "
             "allow 'all'"
         )
     if not objective.satisfied(np.array([start]))[0]:
@@ -353,10 +381,15 @@ def _check(objective: Objective, start: Reply, settings: Settings) -> None:
         )
 
 
-def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
+def _trace_name(
+    objective: Objective,
+    start: Reply,
+    settings: Settings,
+) -> str:
     """Return a file's name for a search: the same for the same values of replies of one length."""
+    model = objective.model
     # which a template of one's own changes
-    model, around = objective.model, objective.scorer.inputs.conversation
+    around = objective.scorer.inputs.conversation
     what: list = [
         model.hub_id,
         model.revision,
@@ -377,16 +410,18 @@ def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
 
 
 def _sweep(
-    objective: Objective, trace: Trace
+    objective: Objective,
+    trace: Trace,
 ) -> Generator[np.ndarray, np.ndarray, None]:
     """Score all swaps of one token of the best reply, on to the best, until a whole round improves
     nothing.
 
     Yield the swaps, to be sent their values.
     """
-    unimproved, position = 0, 0
+    unimproved = 0
+    position = 0
     while unimproved < len(trace.best[0]):
-        before = trace.best[1]
-        yield from trace.score(objective.all_swaps(trace.best[0], position))
+        reply, before = trace.best
+        yield from trace.score(objective.all_swaps(reply, position))
         unimproved = 1 if trace.best[1] > before else unimproved + 1
-        position = (position + 1) % len(trace.best[0])
+        position = (position + 1) % len(reply)

@@ -96,7 +96,11 @@ def intervals(
     )
 
 
-def name_rows(axes: Axes, names: Sequence[str], are_models: bool = True) -> None:
+def name_rows(
+    axes: Axes,
+    names: Sequence[str],
+    are_models: bool = True,
+) -> None:
     """Write a name beside each row of a forest plot; the first row is on top, at height 0."""
     axes.set_yticks(
         range(len(names)), [model_label(name) if are_models else name for name in names]
@@ -123,7 +127,11 @@ class Forest:
 
 @styled
 def draw_forest(
-    table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str
+    table: pd.DataFrame,
+    forest: Forest,
+    *,
+    title: str,
+    xlabel: str,
 ) -> Chart:
     """Return a forest plot: estimates of one unit with their 95% intervals, in the order of the
     table.
@@ -135,7 +143,12 @@ def draw_forest(
     height = 2.0 + max(0.42, 0.09 * len(marks)) * len(rows)
     names = [forest.heading.format(name) for name in panels]
     figure, axes_of = row_of_panels(
-        names, title=title, height=height, width=forest.width, sharex=True, sharey=True
+        names,
+        title=title,
+        height=height,
+        width=forest.width,
+        sharex=True,
+        sharey=True,
     )
     for axes, panel in zip(axes_of, panels, strict=True):
         _draw_estimates(axes, table[table[forest.panels] == panel], rows, marks, forest)
@@ -278,7 +291,12 @@ def name_in_column(
         )
 
 
-def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
+def spread(
+    wanted: np.ndarray,
+    gap: float,
+    low: float,
+    high: float,
+) -> np.ndarray:
     """Return positions near the wanted ones, in their order and at least `gap` apart, in [low,
     high] if they fit.
     """

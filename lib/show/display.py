@@ -71,7 +71,12 @@ def show_token(
     return "".join(shown for shown, _ in pieces)
 
 
-def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
+def token_html(
+    text: str,
+    width: int = 40,
+    *,
+    blur: bool = True,
+) -> str:
     """Return a token as HTML that holds nothing but its visible text: no markup, formula or
     direction of its own.
 
@@ -100,7 +105,9 @@ def hidden_word(text: str) -> str:
 
 
 def _cut(
-    text: str, width: int, escaped: Callable[[str], bool]
+    text: str,
+    width: int,
+    escaped: Callable[[str], bool],
 ) -> list[tuple[str, bool]]:
     """Return the pieces of a token's visible text, as (text, is it a mark), together at most
     `width` columns.
@@ -323,7 +330,9 @@ def table_html(
 
 
 def _table_page(
-    heads: list[dict[str, str]], columns: list[list[str]], caption: str
+    heads: list[dict[str, str]],
+    columns: list[list[str]],
+    caption: str,
 ) -> str:
     """Return a table as HTML; columns: the HTML of their cells."""
     seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*columns))))
@@ -336,7 +345,10 @@ def _table_page(
 
 
 def _token_cells(
-    values: pd.Series, width: int, narrow: int, blur: bool
+    values: pd.Series,
+    width: int,
+    narrow: int,
+    blur: bool,
 ) -> tuple[list[str], list[str]]:
     """Return a column of tokens as HTML and as plain text; a missing token is an empty cell."""
     pages, texts = [""] * len(values), [""] * len(values)
@@ -426,7 +438,11 @@ def legend_of(shown: str) -> str:
 
 
 def ranked_table(
-    table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = ""
+    table: pd.DataFrame,
+    prompt: str,
+    n: int = 22,
+    blur: bool = True,
+    caption: str = "",
 ) -> Shown:
     """Return the n optimal and the n pessimal tokens of a score table, side by side, as in the
     paper's Table 2.

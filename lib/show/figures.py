@@ -97,7 +97,12 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
     }
 
 
-def label(token: str, width: int = 20, *, blur: bool = True) -> str:
+def label(
+    token: str,
+    width: int = 20,
+    *,
+    blur: bool = True,
+) -> str:
     """Return a token as matplotlib can write it: visible, at most `width` columns, no formula or
     missing glyph.
     """
@@ -129,7 +134,11 @@ class Chart(Figure):
     def __repr__(self) -> str:
         return f"figure: {self.alt or finding_of(self)}"
 
-    def panels(self, count: int, columns: int) -> np.ndarray:
+    def panels(
+        self,
+        count: int,
+        columns: int,
+    ) -> np.ndarray:
         """Add a grid with so many columns, and return the axes of its first panels, (count,)."""
         rows = math.ceil(count / columns)
         axes = self.subplots(rows, columns, squeeze=False).ravel()
@@ -138,7 +147,12 @@ class Chart(Figure):
         return axes[:count]
 
 
-def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
+def save(
+    figure: Figure,
+    collection: Collection,
+    name: str,
+    alt: str = "",
+) -> Path:
     """Write figures/<collection>/<name>.png and return its path; the same figure gives the same
     bytes.
 
@@ -152,7 +166,13 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
         # Above the figure, where nothing is covered: the saved picture is as large as all that it
         # holds.
         figure.text(
-            0.995, 1.005, PLANTED, ha="right", va="bottom", fontsize=10, color=GREY
+            0.995,
+            1.005,
+            PLANTED,
+            ha="right",
+            va="bottom",
+            fontsize=10,
+            color=GREY,
         )
     # replacing adds to the name
     path = collection.figures / checked(f"{name}.png", "a figure", longest=240)
@@ -178,7 +198,11 @@ def finding_of(figure: Figure) -> str:
     )
 
 
-def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
+def save_table(
+    frame: pd.DataFrame,
+    collection: Collection,
+    name: str,
+) -> Path:
     """Write figures/<collection>/<name>.csv and return its path; a named index is written, any
     other left out.
 
@@ -212,7 +236,9 @@ def smaller(png: bytes) -> bytes:
     file = io.BytesIO()
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     picture.quantize(
-        256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+        256,
+        method=Image.Quantize.FASTOCTREE,
+        dither=Image.Dither.NONE,
     ).save(file, "PNG", optimize=True)
     return file.getvalue()
 
@@ -225,7 +251,10 @@ styled = mpl.rc_context(RC_PARAMS)
 
 
 def new_chart(
-    width: float, height: float, title: str = "", per_inch: float = TITLE_CHARACTERS
+    width: float,
+    height: float,
+    title: str = "",
+    per_inch: float = TITLE_CHARACTERS,
 ) -> Chart:
     """Return an empty chart of this size in inches; `per_inch` is how many characters of its
     title fit an inch.
@@ -234,13 +263,17 @@ def new_chart(
     FigureCanvasAgg(figure)  # texts can only be measured on a canvas
     if title:
         figure.suptitle(
-            "\n".join(title_lines(title, width, per_inch)), x=0.01, ha="left"
+            "\n".join(title_lines(title, width, per_inch)),
+            x=0.01,
+            ha="left",
         )
     return figure
 
 
 def title_lines(
-    title: str, inches: float, per_inch: float = TITLE_CHARACTERS
+    title: str,
+    inches: float,
+    per_inch: float = TITLE_CHARACTERS,
 ) -> list[str]:
     """Return the lines of a title on a chart of this width; its own line breaks and models'
     names are kept.

@@ -105,7 +105,11 @@ def show_errors_in_one_line() -> None:
 
 
 def _show_line(
-    shell, kind: type, error: InputError, traceback, tb_offset: int | None = None
+    shell,
+    kind: type,
+    error: InputError,
+    traceback,
+    tb_offset: int | None = None,
 ) -> None:
     shell._showtraceback(kind, error, [f"error: {' '.join(str(error).split())}"])
 
@@ -132,7 +136,8 @@ def refuse_default_model(model: str, collection: Collection) -> None:
 
 
 def check_prompts(
-    named: str | Iterable[str], tables: Mapping[str, pd.DataFrame]
+    named: str | Iterable[str],
+    tables: Mapping[str, pd.DataFrame],
 ) -> list[str]:
     """Return those of the named prompts that all these score tables hold, and print which are not
     scored.

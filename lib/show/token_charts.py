@@ -55,7 +55,11 @@ def _cell_width(shown: pd.DataFrame) -> float:
     return max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25
 
 
-def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
+def _draw_block(
+    axes: Axes,
+    block: pd.DataFrame,
+    has_positions: bool,
+) -> None:
     """Draw the tokens of the models of one row of panels, with an end and a position per line."""
     axes.set_ylim(len(block) - 0.5, -0.5)
     axes.tick_params(length=0, labelsize=12, labeltop=True, labelbottom=False, pad=8)
@@ -71,7 +75,11 @@ def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
     axes.set_xticks(starts, map(model_label, block), ha="left", weight="bold")
     colours = model_colours(block).values()
     axes.hlines(
-        np.full(len(starts), -0.5), starts, starts + 0.8, color=colours, linewidth=4
+        np.full(len(starts), -0.5),
+        starts,
+        starts + 0.8,
+        color=colours,
+        linewidth=4,
     )
     axes.hlines(firsts[1:] - 0.5, 0, axes.get_xlim()[1], color=GREY, linewidth=1)
     for (row, column), text in np.ndenumerate(block.to_numpy()):

@@ -42,9 +42,10 @@ def comparable(
     if len(varied) < 2:
         reasons.append(f"{len(varied)} of the models can be compared, and 2 are needed")
         return {}, "; ".join(reasons)
-    texts = [
-        set(table["text"].drop_duplicates(keep=False)) for table in varied.values()
-    ]
+    texts = []
+    for table in varied.values():
+        once = table["text"].drop_duplicates(keep=False)
+        texts.append(set(once))
     shared = len(set.intersection(*texts))
     if shared < 10:
         reasons.append(f"the models share {shared} texts, and 10 are needed")
@@ -80,9 +81,14 @@ def moments(
         # of the standardised moments
         shift = np.array([centre, 0, 0])
         scale = np.array([spread, spread**2, 1])
-        estimate = [centre, spread**2, stats.skew(values)]
         # (moments, 3)
-        numbers = np.column_stack([estimate, shift + scale * low, shift + scale * high])
+        numbers = np.column_stack(
+            [
+                [centre, spread**2, stats.skew(values)],
+                shift + scale * low,
+                shift + scale * high,
+            ]
+        )
         rows[name] = [n, *numbers.ravel()]
     columns = ["n"]
     for moment in MOMENTS:
@@ -101,13 +107,15 @@ def _resampled_moments(
     is far from 0.
     """
     n = len(z)
-    powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
+    powers = np.stack([z, z**2, z**3], axis=2)
+    powers = powers.reshape(n, -1)  # (n, models x 3)
 
     def sums(drawn: np.ndarray) -> np.ndarray:
         return np.bincount(drawn, minlength=n) @ powers
 
     means = resampling.bootstrap(sums, n, resamples, seed) / n
-    first, second, third = np.moveaxis(means.reshape(resamples, -1, 3), 2, 0)
+    means = means.reshape(resamples, -1, 3)
+    first, second, third = np.moveaxis(means, 2, 0)
     variance = second - first**2
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
     spread = np.where(variance > 1e-12, variance, np.nan) ** 1.5
@@ -185,11 +193,13 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     if k < 3:
         return mean, float("nan"), float("nan")
     # a model's mean with the others
-    own = (values.sum(axis=1) - values.diagonal()) / (k - 1)
+    own = values.sum(axis=1) - values.diagonal()
+    own = own / (k - 1)
     factor = 2 * (k - 1) / (k - 2)
     pseudo = mean + factor * (own - mean)
-    half = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1) / np.sqrt(k)
-    return mean, float(mean - half), float(mean + half)
+    scaled = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1)
+    half = float(scaled / np.sqrt(k))
+    return mean, mean - half, mean + half
 
 
 def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
@@ -220,8 +230,10 @@ class ModelMap:
     def closeness(self) -> pd.DataFrame:
         """Return 1 - distance on the map, models x models: what the map says the similarity is."""
         points = self.positions.to_numpy()
-        distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-        return pd.DataFrame(1 - distances, self.positions.index, self.positions.index)
+        apart = points[:, None] - points[None]
+        distances = np.linalg.norm(apart, axis=2)
+        names = self.positions.index
+        return pd.DataFrame(1 - distances, names, names)
 
 
 def model_map(
@@ -246,7 +258,8 @@ def model_map(
         max_iter=1000,
         random_state=seed,
     )
-    points = scaling.fit_transform(1 - matrix.to_numpy(dtype=float))
+    distances = 1 - matrix.to_numpy(dtype=float)
+    points = scaling.fit_transform(distances)
     points = points - points.mean(axis=0)
     *_, axes = np.linalg.svd(points, full_matrices=False)
     points = points @ axes.T

@@ -60,7 +60,8 @@ def _groups() -> frozenset[str]:
 def names_a_group(text: str) -> bool:
     """Return whether a token is a term of data/identity_terms.csv, or its plural, in any case."""
     word = text.strip().casefold()
-    return word in _groups() or word.removesuffix("s") in _groups()
+    groups = _groups()
+    return word in groups or word.removesuffix("s") in groups
 
 
 def is_harm(text: str) -> bool:
@@ -80,7 +81,8 @@ def kinds(grid: pd.DataFrame) -> pd.DataFrame:
     kind_of = texts.map(_kind)
     counts = pd.DataFrame(0, texts.columns, KINDS)
     for name in texts:
-        counts.loc[name] = [(kind_of[name] == kind).sum() for kind in KINDS]
+        count = kind_of[name].value_counts()
+        counts.loc[name] = count.reindex(KINDS, fill_value=0)
     length = texts.map(lambda text: len(text.strip()))
     return counts.assign(**{"mean length": length.mean()})
 
@@ -104,7 +106,8 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     by_id, by_text, by_distinct = {}, {}, {}
     for name, table in tables.items():
         reward = table["greatest"]
-        by_id[name] = pd.Series(reward.to_numpy(), table["token_id"].astype(str))
+        token_id = table["token_id"].astype(str)
+        by_id[name] = pd.Series(reward.to_numpy(), token_id)
         by_text[name] = table.set_index("text")["greatest"]
         distinct = scores.unique_inputs(table)
         by_distinct[name] = distinct.set_index("text")["greatest"]
@@ -112,7 +115,8 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     for trim in (False, True):
         rewards = scores.shared_vocabulary(dict(tables), "greatest", trim=trim)
         shared.append(dict(rewards.items()))
-    ids = cells.printed_lists("2", "token_id").astype(int).astype(str)
+    ids = cells.printed_lists("2", "token_id")
+    ids = ids.astype(int).astype(str)
     a6 = cells.printed_lists("A6")
     a7 = cells.printed_lists("A7")
     return {

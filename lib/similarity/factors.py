@@ -15,7 +15,13 @@ def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     a, b = np.triu_indices(len(matrix), 1)
     names = matrix.index
     values = matrix.to_numpy()[a, b]
-    return pd.DataFrame({"model_a": names[a], "model_b": names[b], "value": values})
+    return pd.DataFrame(
+        {
+            "model_a": names[a],
+            "model_b": names[b],
+            "value": values,
+        }
+    )
 
 
 def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
@@ -35,8 +41,9 @@ def theoretical(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     billions = pd.to_numeric(models["parameters_b"], errors="coerce")
     if billions.max() < 0.1:  # in billions, small models are all alike
         billions = billions * 1000
+    family = models["base"].str.split().str[0]
     matrices = {
-        "base": same_label(models["base"].str.split().str[0]),
+        "base": same_label(family),
         "developer": same_label(models["developer"]),
         "parameters": nearness(billions),
         "rank": nearness(models["rewardbench_rank"]),
@@ -71,7 +78,8 @@ def nearness(numbers: pd.Series) -> pd.DataFrame | None:
     """Return 1 / (1 + |a - b|) for each two models' numbers, models x models; None if one is
     missing.
     """
-    values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
+    numbers = pd.to_numeric(numbers, errors="coerce")
+    values = numbers.to_numpy(dtype=float)
     if np.isnan(values).any():
         return None
     apart = np.abs(values[:, None] - values)

@@ -288,13 +288,10 @@ def observations(
         chosen = tuple(places.reshape(2, -1))
     outcome = matrix.to_numpy(dtype=float)[chosen]
     columns = [np.ones(len(outcome))]
-    for trait, theory in predictors.items():
-        if set(theory.index) != set(names):
-            raise InputError(
-                f"the similarity matrix of {trait} is about other models; build it for these models"
-            )
-        similarity = theory.loc[names, names].to_numpy(dtype=float)
-        columns.append(similarity[chosen])
+    for theory in predictors.values():
+        similarity = theory.reindex(index=names, columns=names)
+        refuse_malformed(similarity)  # NaN for a model that it lacks
+        columns.append(similarity.to_numpy(dtype=float)[chosen])
     design = np.column_stack(columns)
     n, k = design.shape
     if n <= k or np.linalg.matrix_rank(design) < k:

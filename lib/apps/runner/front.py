@@ -61,7 +61,10 @@ def write() -> None:
     first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
     figures.save(
-        draw_token_grid(ends, title=TITLE, places=places), PUBLISHED, "front", alt
+        draw_token_grid(ends, title=TITLE, places=places),
+        PUBLISHED,
+        "front",
+        alt,
     )
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")

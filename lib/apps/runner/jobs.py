@@ -112,7 +112,11 @@ def plan(
     return [_with_needs(job, jobs) for job in jobs]
 
 
-def _is_about(notebook: Path, declared: Declared, collection: Collection) -> bool:
+def _is_about(
+    notebook: Path,
+    declared: Declared,
+    collection: Collection,
+) -> bool:
     """Return whether a run of the collection executes the notebook."""
     # A reader's own models are studied as the small ones are, except that nothing is trained.
     if declared.trains and not collection.is_embedded:
@@ -122,7 +126,9 @@ def _is_about(notebook: Path, declared: Declared, collection: Collection) -> boo
 
 
 def _chosen_models(
-    declared: Declared, models: Mapping[str, str], requested: bool
+    declared: Declared,
+    models: Mapping[str, str],
+    requested: bool,
 ) -> Mapping[str, str]:
     """Return the models that a notebook runs for; '' stands for all of them together."""
     if not declared.models:
@@ -133,7 +139,11 @@ def _chosen_models(
 
 
 def _job_for(
-    notebook: Path, collection: Collection, declared: Declared, nickname: str, load: str
+    notebook: Path,
+    collection: Collection,
+    declared: Declared,
+    nickname: str,
+    load: str,
 ) -> Job:
     defaults = parameters_of(notebook)
     given = {"collection": collection.name, "model": load}
@@ -142,7 +152,13 @@ def _job_for(
     alone = declared.trains or bool(nickname) and not collection.is_embedded
     artefacts = _inputs(collection, declared, nickname, load)
     return Job(
-        notebook, collection, nickname, given, artefacts, alone=alone, declared=declared
+        notebook,
+        collection,
+        nickname,
+        given,
+        artefacts,
+        alone=alone,
+        declared=declared,
     )
 
 
@@ -216,7 +232,10 @@ def exercise_job(notebook: Path) -> Job:
 
 
 def _inputs(
-    study: Collection, declared: Declared, model: str, load: str
+    study: Collection,
+    declared: Declared,
+    model: str,
+    load: str,
 ) -> tuple[Path, ...]:
     """Return the files and folders that a job reads or makes, besides the project's own sources."""
     small = registry.reward_models().query("group == @EMBEDDED.name")["hub_id"]
@@ -307,7 +326,8 @@ def keep_results(collection: Collection, results: dict[str, Result]) -> None:
     with replacing(state_of(collection)) as part:
         part.write_text(
             json.dumps(
-                {name: asdict(result) for name, result in results.items()}, indent=1
+                {name: asdict(result) for name, result in results.items()},
+                indent=1,
             )
         )
 

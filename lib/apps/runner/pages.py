@@ -36,7 +36,11 @@ TITLES = {
 Outcome = tuple[Job, Result]
 
 
-def write_page(executed: Path, page: Path, title: str) -> None:
+def write_page(
+    executed: Path,
+    page: Path,
+    title: str,
+) -> None:
     """Write an executed notebook as one HTML file."""
     # here, as matplotlib below, so that the command line starts quickly
     import nbconvert
@@ -56,7 +60,8 @@ def write_page(executed: Path, page: Path, title: str) -> None:
         # papermill draws another one each time, and a page that is made again is the same
         cell.id = INJECTED
     exporter = nbconvert.HTMLExporter(
-        extra_template_paths=[str(TEMPLATES)], template_file="notebook.html.j2"
+        extra_template_paths=[str(TEMPLATES)],
+        template_file="notebook.html.j2",
     )
     body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": title}})
     with replacing(page) as part:
@@ -112,7 +117,10 @@ def _picture(match: re.Match) -> str:
     alt = "".join(f"&#{ord(c)};" for c in tex)  # inert in Markdown and in HTML
     svg = base64.b64encode(file.getvalue()).decode()
     return template("formula").render(
-        display=match[1] == "$$", alt=alt, depth=f"{-depth:.1f}", svg=svg
+        display=match[1] == "$$",
+        alt=alt,
+        depth=f"{-depth:.1f}",
+        svg=svg,
     )
 
 
@@ -143,7 +151,9 @@ def highlights_of(executed: Path) -> Highlights:
     ]
     alts, heroes = pictures_of(notebook.cells), pictures_of(with_tag(notebook, "hero"))
     return Highlights(
-        answers[-1] if answers else "", alts, next(iter([*heroes, *alts]), "")
+        answers[-1] if answers else "",
+        alts,
+        next(iter([*heroes, *alts]), ""),
     )
 
 
@@ -180,7 +190,8 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
 
 
 def _files_by_writer(
-    collection: Collection, jobs: Iterable[Job]
+    collection: Collection,
+    jobs: Iterable[Job],
 ) -> dict[str, list[dict]]:
     """Return what the template shows of every file of a collection, by folder and notebook."""
     alts, writers = {}, {}

@@ -137,7 +137,11 @@ def stop(running: Iterable[Running]) -> None:
         job.handle[0].kill()
 
 
-def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
+def _answer(
+    connection: Connection,
+    job: Job,
+    in_fork: bool,
+) -> None:
     """Carry out a job, and answer how it went. in_fork: whether this process is a fork for which
     imports are done.
     """
@@ -177,7 +181,11 @@ def outcome(job: Job, **engine) -> Result:
         try:
             job.executed.unlink(missing_ok=True)
             files.execute(
-                job.notebook, job.executed, job.parameters, progress=job.alone, **engine
+                job.notebook,
+                job.executed,
+                job.parameters,
+                progress=job.alone,
+                **engine,
             )
         except Exception as error:
             cause = files.cause_of(error)
@@ -202,7 +210,8 @@ def outcome(job: Job, **engine) -> Result:
         core_seconds=round(sum(os.times()[:4]) - begun, 1),
     )
     return replace(
-        result, wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside)
+        result,
+        wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside),
     )
 
 

@@ -81,7 +81,11 @@ def leave_tokens_out_of_search(app: Sphinx, page: nodes.document) -> None:
         raw["classes"] += ["no-search"] if TOKENS in raw.astext() else []
 
 
-def _link_terms(app: Sphinx, page: nodes.document, docname: str) -> None:
+def _link_terms(
+    app: Sphinx,
+    page: nodes.document,
+    docname: str,
+) -> None:
     if docname != GLOSSARY and GLOSSARY in app.env.all_docs:
         place = app.builder.get_relative_uri(docname, GLOSSARY)
         anchors = anchors_of(app.env.get_doctree(GLOSSARY))
@@ -132,7 +136,11 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
             if address not in seen:
                 seen.add(address)
                 link = nodes.reference(
-                    "", use[0], refuri=address, internal=True, classes=["term"]
+                    "",
+                    use[0],
+                    refuri=address,
+                    internal=True,
+                    classes=["term"],
                 )
                 pieces += [nodes.Text(text[end : use.start()]), link]
                 end = use.end()

@@ -57,7 +57,9 @@ FOLDED = {
 
 
 def assemble(
-    folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks"
+    folder: Path,
+    extra: Path,
+    notebooks: Path = ROOT / "notebooks",
 ) -> list[str]:
     """Write all sources into a folder, and files beside the pages into another; return lines on
     what is left out.
@@ -88,7 +90,11 @@ def assemble(
     return [f"not in the book yet: {kind}" for kind in links if not links[kind]]
 
 
-def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
+def _write_chapter(
+    chapter: dict,
+    folder: Path,
+    tables: Path,
+) -> None:
     """Write the pages of a notebook and its exercises, and copy the tables behind them."""
     path, study = chapter["path"], chapter["study"]
     data = sorted(study.figures.glob(f"{path.name.partition('_')[0]}_*.csv"))

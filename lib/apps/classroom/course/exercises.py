@@ -76,18 +76,14 @@ def read_section(notebook: Path) -> Section:
         itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, cells)
     )
     after = cells[len(before) :]
-    title, setup = before[:1], before[1:]
-    has_title = (
-        title and title[0].cell_type == "markdown" and title[0].source.startswith(TITLE)
-    )
-    if not (has_title and setup and all(SETUP in _tags(cell) for cell in setup)):
+    title, *setup = before or [nbformat.v4.new_markdown_cell()]
+    has_title = title.cell_type == "markdown" and title.source.startswith(TITLE)
+    has_setup = setup and all(SETUP in _tags(cell) for cell in setup)
+    has_only_exercises = all(EXERCISE in cell.metadata for cell in after)
+    if not (has_title and has_setup and has_only_exercises):
         raise InputError(
             f"{notebook.name}: before its exercises stand a cell '{TITLE}...' and cells tagged "
-            f"{SETUP}"
-        )
-    if any(EXERCISE not in cell.metadata for cell in after):
-        raise InputError(
-            f"{notebook.name}: a cell without exercise metadata stands among its exercises"
+            f"{SETUP}, and no cell without exercise metadata stands among them"
         )
     groups = itertools.groupby(
         after, lambda cell: cell.metadata[EXERCISE].get("name", "")
@@ -97,7 +93,9 @@ def read_section(notebook: Path) -> Section:
 
 
 def _exercise(
-    notebook: Path, name: str, cells: list[nbformat.NotebookNode]
+    notebook: Path,
+    name: str,
+    cells: list[nbformat.NotebookNode],
 ) -> Exercise:
     """Return one exercise from its five cells."""
     where = f"{notebook.name}: exercise '{name}'"
@@ -155,7 +153,10 @@ def stub_of(solution: str) -> str:
         flags=re.MULTILINE,
     )
     return re.sub(
-        rf"^( *){BEGIN}\n{INSIDE}{END}$", rf"\1{TURN}", named, flags=re.MULTILINE
+        rf"^( *){BEGIN}\n{INSIDE}{END}$",
+        rf"\1{TURN}",
+        named,
+        flags=re.MULTILINE,
     )
 
 

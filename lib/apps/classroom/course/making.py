@@ -157,7 +157,8 @@ def answer_key(exercises: Path) -> NotebookNode:
         cells += [
             new.new_markdown_cell(f"{exercise.task}\n\n{exercise.prediction}"),
             new.new_code_cell(
-                without_marks(exercise.solution), metadata={"tags": [SOLUTION]}
+                without_marks(exercise.solution),
+                metadata={"tags": [SOLUTION]},
             ),
             new.new_code_cell(exercise.check, metadata={"tags": [CHECK]}),
             new.new_markdown_cell("\n\n".join([answer, *wrong])),
@@ -196,11 +197,13 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
             parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
         cells.append(
             nbformat.v4.new_markdown_cell(
-                "\n\n".join(filter(None, parts)), attachments=attachments
+                "\n\n".join(filter(None, parts)),
+                attachments=attachments,
             )
         )
     exporter = nbconvert.HTMLExporter(
-        extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2"
+        extra_template_paths=[str(TEMPLATES)],
+        template_file="slides.html.j2",
     )
     name = {"metadata": {"name": "What do reward models value?"}}
     page, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells), name)
@@ -209,7 +212,9 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
 
 
 def fill_class(
-    folder: Path, notebooks: Iterable[Path], copies: dict[str, NotebookNode]
+    folder: Path,
+    notebooks: Iterable[Path],
+    copies: dict[str, NotebookNode],
 ) -> None:
     """Write the folder for a class, and a zip of it. InputError if the folder holds something else.
 
@@ -244,14 +249,19 @@ def fill_class(
     shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
 
 
-def _write_guide(folder: Path, has_book: bool, has_explorer: bool) -> None:
+def _write_guide(
+    folder: Path,
+    has_book: bool,
+    has_explorer: bool,
+) -> None:
     """Write how to begin, and lists of the packages that a laptop needs."""
     for name, loads_models in (
         ("requirements.txt", False),
         ("requirements-models.txt", True),
     ):
         (folder / name).write_text(
-            "\n".join([*requirements(loads_models), ""]), encoding="utf-8"
+            "\n".join([*requirements(loads_models), ""]),
+            encoding="utf-8",
         )
     start = (
         resources.files("lib.apps.classroom.course")

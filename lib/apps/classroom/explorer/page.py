@@ -4,7 +4,6 @@ file.
 
 import base64
 import html
-import itertools
 import json
 import re
 import struct
@@ -73,32 +72,34 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     scores.refuse_differing(
         settings, f"score these tables of '{collection}' again, all in the same way"
     )
-    texts = list(
-        dict.fromkeys(itertools.chain(*(table["text"] for table in tables.values())))
-    )
+    texts = list(pd.concat([table["text"] for table in tables.values()]).unique())
     columns, arrays = _columns(tables, texts)
-    shown = {row: visible(text) for row, text in enumerate(texts)}
     colours = figures.model_colours(tables)
+    models = [{"name": name, "colour": colour} for name, colour in colours.items()]
+    shown, offensive = {}, []
+    for row, text in enumerate(texts):
+        if visible(text) != text:
+            shown[row] = visible(text)
+        if display.is_offensive(text):
+            offensive.append(row)
     description = {
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
         "prompts": _wordings(tables),
-        "models": [
-            {"name": name, "colour": colour} for name, colour in colours.items()
-        ],
+        "models": models,
         "columns": columns,
         "texts": texts,
-        "shown": {row: text for row, text in shown.items() if text != texts[row]},
-        "offensive": [
-            row for row, text in enumerate(texts) if display.is_offensive(text)
-        ],
+        "shown": shown,
+        "offensive": offensive,
     }
     folder = Path(__file__).parent
     paths = [*folder.glob("*.css"), *folder.glob("*.js")]
     parts = {path.name: Markup(path.read_text(encoding="utf-8")) for path in paths}
     block = Markup(base64.b64encode(pack(description, arrays)).decode())
     return template("explorer", folder).render(
-        title=f"What reward models value: {collection}", files=parts, block=block
+        title=f"What reward models value: {collection}",
+        files=parts,
+        block=block,
     )
 
 
@@ -114,7 +115,8 @@ def _wordings(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
 
 
 def _columns(
-    tables: dict[str, pd.DataFrame], texts: list[str]
+    tables: dict[str, pd.DataFrame],
+    texts: list[str],
 ) -> tuple[list[dict[str, str]], dict[str, np.ndarray]]:
     """Return the columns of the page, a model under a prompt each, and name -> rewards,
     (texts,).
@@ -148,7 +150,8 @@ def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
     text += b" " * (-len(text) % 4)
     numbers = [array.astype("<f4").tobytes() for array in arrays.values()]
     return zlib.compress(
-        b"".join([struct.pack("<I", len(text)), text, *numbers]), level=6
+        b"".join([struct.pack("<I", len(text)), text, *numbers]),
+        level=6,
     )
 
 

@@ -75,7 +75,11 @@ def rewards_of(study: Collection) -> pd.DataFrame:
     return pd.concat(parts, axis=1)
 
 
-def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Path:
+def gather(
+    folder: Path,
+    parts: Mapping[str, Path],
+    repository: str = "",
+) -> Path:
     """Write the site into a folder and return the path of its first page. An earlier site is
     replaced.
 
@@ -95,11 +99,14 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     for place, path in parts.items():
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / place)
     text = front.page(
-        template("site", Path(__file__).parent), repository=repository, online=INSTALL
+        template("site", Path(__file__).parent),
+        repository=repository,
+        online=INSTALL,
     )
     first = folder / "index.html"
     first.write_text(
-        PLACE.sub(lambda link: _moved(link, folder, repository), text), encoding="utf-8"
+        PLACE.sub(lambda link: _moved(link, folder, repository), text),
+        encoding="utf-8",
     )
     if repository:
         (folder / "colab").mkdir()
@@ -114,7 +121,11 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     return first
 
 
-def _moved(link: re.Match, folder: Path, repository: str) -> str:
+def _moved(
+    link: re.Match,
+    folder: Path,
+    repository: str,
+) -> str:
     """Return a link of the front page as the site has it: into the book, else to the repository,
     else its text.
     """
