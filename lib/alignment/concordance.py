@@ -62,12 +62,17 @@ def agreement(values: pd.DataFrame) -> Agreement:
     with np.errstate(invalid="ignore", divide="ignore"):
         taus = mean / spread
         # (items, columns), relative
-        ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1
+        ties = np.diagonal(products, axis1=1, axis2=2)
+        ties = ties / untied - 1
         ties_of_both = ties[:, :, None] + ties[:, None, :]
-        moved = (products - mean) / spread - taus * ties_of_both / 2
+        beyond = (products - mean) / spread
+        moved = beyond - taus * ties_of_both / 2
     names = list(values)
-    taus = pd.DataFrame(taus, names, names)
-    return Agreement(taus, 2 * moved / (n - 2), values.index)
+    return Agreement(
+        pd.DataFrame(taus, names, names),
+        2 * moved / (n - 2),
+        values.index,
+    )
 
 
 def _products(ranked: np.ndarray) -> np.ndarray:
@@ -96,13 +101,15 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
     """
     columns = [people.rename(PEOPLE)]
     for prompt, of_prompt in rewards.items():
-        columns.append(of_prompt.rename(columns=partial(column, prompt)))
+        name_of = partial(column, prompt)
+        columns.append(of_prompt.rename(columns=name_of))
     return pd.concat(columns, axis=1)
 
 
 def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
-    both = rewards.loc[people.index].assign(**{PEOPLE: people})
+    both = rewards.loc[people.index]
+    both = both.assign(**{PEOPLE: people})
     return agreement(both).with_others(PEOPLE, list(rewards))
 
 
@@ -123,7 +130,10 @@ def between_models(
         columns = [column(prompt, name) for name in models]
         matrix = agreed.taus.loc[columns, columns].to_numpy()
         pairs = matrix[np.triu_indices(len(matrix), 1)]
-        rows[prompt] = {"pairs": pairs.mean(), "whole": matrix.mean()}
+        rows[prompt] = {
+            "pairs": pairs.mean(),
+            "whole": matrix.mean(),
+        }
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
             rows[prompt]["ci_low"] = mean.ci_low
@@ -141,11 +151,14 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
     names = list(columns)
     others = ~np.eye(count, dtype=bool)
     rows = agreed.taus.columns.get_indexer(names)
+    # without a model's tau with itself, (models, models) and (items, models, models)
     between = agreed.taus.to_numpy()[np.ix_(rows, rows)]
-    moved = agreed.influences[:, rows][:, :, rows]  # (items, models, models)
+    between = np.where(others, between, 0)
+    moved = agreed.influences[:, rows][:, :, rows]
+    moved = np.where(others, moved, 0)
     # a model's mean tau with the others
-    own = np.where(others, between, 0).sum(axis=1) / (count - 1)
-    own_moved = np.where(others, moved, 0).sum(axis=2) / (count - 1)
+    own = between.sum(axis=1) / (count - 1)
+    own_moved = moved.sum(axis=2) / (count - 1)
     factor = 2 * (count - 1) / (count - 2)
     mean = own.mean()
     mean_moved = own_moved.mean(axis=1, keepdims=True)
@@ -170,7 +183,8 @@ def beyond_models(
     three models give NaN.
     """
     if len(models) < 3 or len(prompts) < 2:
-        return Crossed(*[np.nan] * 5, n=len(agreed.items), models=len(models))
+        missing = [np.nan] * 5
+        return Crossed(*missing, n=len(agreed.items), models=len(models))
     taus = agreed.taus.to_numpy()
     itself, itself_moved = {}, {}
     for name in models:
@@ -179,7 +193,8 @@ def beyond_models(
         pairs = list(itertools.combinations(places, 2))
         first, second = np.transpose(pairs)
         itself[name] = taus[first, second].mean()
-        itself_moved[name] = agreed.influences[:, first, second].mean(axis=1)
+        moved = agreed.influences[:, first, second]
+        itself_moved[name] = moved.mean(axis=1)
     between, between_moved = [], []
     for prompt in prompts:
         columns = [column(prompt, name) for name in models]

@@ -48,21 +48,29 @@ def matched(
     middle = people.median()
     is_upper = people > middle
     is_lower = people < middle
-    edges = _distance_edges([people[is_upper], people[is_lower]], distances)
+    halves = [people[is_upper], people[is_lower]]
+    edges = _distance_edges(halves, distances)
     if matches is None:
         matches = pd.Series(0.0, people.index)
     known = matches.loc[people.index].to_numpy()
     # 0, 1, 2; all the same if matches are alike
-    thirds = np.searchsorted(_cuts(known, THIRDS), known, side="left")
+    cuts = _cuts(known, THIRDS)
+    thirds = np.searchsorted(cuts, known, side="left")
     thirds = pd.Series(thirds, people.index)
     upper = _Half.of(people[is_upper], rewards[is_upper], thirds[is_upper], edges)
     lower = _Half.of(people[is_lower], rewards[is_lower], thirds[is_lower], edges)
     weight = _weights(upper, lower)
-    moved = pd.concat([upper.influence(weight), -lower.influence(weight)])
-    influence = moved.reindex(people.index).fillna(0.0)
+    influence = pd.concat(
+        [
+            upper.influence(weight),
+            -lower.influence(weight),
+        ]
+    )
+    influence = influence.reindex(people.index).fillna(0.0)
     difference = np.nan_to_num(upper.shares - lower.shares)  # (strata, models)
     by_model = pd.Series(weight @ difference, rewards.columns)
-    return Matched(by_model, influence, _strata_table(upper, lower, weight, edges))
+    strata = _strata_table(upper, lower, weight, edges)
+    return Matched(by_model, influence, strata)
 
 
 def _cuts(values: np.ndarray, parts: int) -> np.ndarray:
@@ -77,9 +85,11 @@ def _distance_edges(halves: Sequence[pd.Series], distances: int) -> np.ndarray:
     """
     apart = []
     for half in halves:
-        some = np.quantile(half, np.linspace(0, 1, 400))  # these stand for the half
+        quantiles = np.linspace(0, 1, 400)
+        some = np.quantile(half, quantiles)  # these stand for the half
         pairs = np.triu_indices(len(some), 1)
-        apart.append(np.abs(some[:, None] - some)[pairs])
+        distance = np.abs(some[:, None] - some)
+        apart.append(distance[pairs])
     return _cuts(np.concatenate(apart), distances)
 
 
@@ -87,7 +97,8 @@ def _weights(upper: "_Half", lower: "_Half") -> np.ndarray:
     """Return the weight of each stratum, (strata,); the sum is 1."""
     product = upper.pairs * lower.pairs
     total = upper.pairs + lower.pairs
-    weight = np.divide(product, total, out=np.zeros(len(total)), where=total > 0)
+    with np.errstate(invalid="ignore"):
+        weight = np.nan_to_num(product / total)
     if not weight.any():
         raise InputError(
             "no two pairs of items, one in each half, are equally far apart; give more items"
@@ -105,9 +116,10 @@ def _strata_table(
     stratum = np.arange(len(weight))
     distance, thirds = np.divmod(stratum, THIRDS**2)
     low, high = np.divmod(thirds, THIRDS)
-    table = pd.DataFrame({"distance up to": np.append(edges, np.inf)[distance]})
-    names = [f"{a + 1} and {b + 1}" for a, b in zip(low, high, strict=True)]
-    table["thirds of matches"] = names
+    limits = np.append(edges, np.inf)
+    table = pd.DataFrame({"distance up to": limits[distance]})
+    pairs = zip(low + 1, high + 1, strict=True)
+    table["thirds of matches"] = [f"{a} and {b}" for a, b in pairs]
     for name, half in (("upper", upper), ("lower", lower)):
         # both orders of a pair were counted
         table[f"{name}_pairs"] = (half.pairs / 2).astype(int)
@@ -141,8 +153,9 @@ def _sums(
 ) -> np.ndarray:
     """Return the sums by stratum, (models, bins), of values (models, items)."""
     models = len(values)
-    of_model = stratum + bins * np.arange(models)[:, None]  # (models, items)
-    sums = np.bincount(of_model.ravel(), values.ravel(), bins * models)
+    offset = bins * np.arange(models)
+    bin_of = stratum + offset[:, None]  # (models, items)
+    sums = np.bincount(bin_of.ravel(), values.ravel(), bins * models)
     return sums.reshape(models, bins)
 
 
@@ -186,7 +199,8 @@ class _Half:
             signs.append(agreed[:, :strata].T)
         count = np.array(count, dtype=float)
         # of signs, the number of agreeing pairs
-        agreed = (count[:, :, None] + np.array(signs)) / 2
+        signs = np.array(signs)
+        agreed = (count[:, :, None] + signs) / 2
         pairs = count.sum(axis=0)
         with np.errstate(invalid="ignore"):
             shares = agreed.sum(axis=0) / pairs[:, None]

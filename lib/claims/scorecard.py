@@ -53,14 +53,14 @@ def counts_by_evidence(gathered: pd.DataFrame) -> pd.DataFrame:
     return table.rename_axis(index="word", columns=None)
 
 
-def corrections(gathered: pd.DataFrame, level: float = LEVEL) -> pd.Series:
+def corrections(gathered: pd.DataFrame) -> pd.Series:
     """Return how many primary tests of the paper's sentences each correction keeps, and how many
     there are.
     """
     p = gathered.loc[claims.primary_tests(gathered), "p"].astype(float)
     kept = {"no correction": len(p)}
     for name, how in CORRECTIONS.items():
-        is_kept, *_ = multipletests(p, level, how)
+        is_kept, *_ = multipletests(p, LEVEL, how)
         kept[name] = int(is_kept.sum())
     return pd.Series(kept)
 

@@ -28,6 +28,7 @@ from ..tables.prompts import polarity
 ALL = "mean of the models"
 FEWEST = 10  # words of a sign; an interval from fewer says little
 WORDS = ("all words", "without offensive")
+KEYS = ["model", "prompt"]
 SIGNS = {1.0: "positive", -1.0: "negative"}
 
 
@@ -80,12 +81,12 @@ def standardised(rows: pd.DataFrame) -> pd.DataFrame:
     Raw slopes of different models cannot be compared, because each model has its own scale. Raise
     InputError where all rewards of a model for a prompt are equal.
     """
-    rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
+    rewards = rows.groupby(KEYS, sort=False)["reward"]
     mean = rewards.transform("mean")
     sd = rewards.transform("std", ddof=0)
     varies = sd > 0  # False for a missing reward too
     if not varies.all():
-        model, prompt = rows.loc[~varies, ["model", "prompt"]].iloc[0]
+        model, prompt = rows.loc[~varies, KEYS].iloc[0]
         raise InputError(
             f"reward is constant in {model}, {prompt}, so it has no standard deviation; leave it "
             "out"
@@ -97,8 +98,9 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the observations with normal quantiles at the ranks of rewards, within model and
     prompt: order alone.
     """
-    rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
-    quantile = (rewards.rank() - 0.5) / rewards.transform("size")
+    rewards = rows.groupby(KEYS, sort=False)["reward"]
+    rank = rewards.rank()
+    quantile = (rank - 0.5) / rewards.transform("size")
     return rows.assign(reward=stats.norm.ppf(quantile))
 
 
@@ -108,7 +110,7 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
 def slopes(
     rows: pd.DataFrame,
     predictors: Sequence[str] = ("sentiment",),
-    by: Sequence[str] = ("model", "prompt"),
+    by: Sequence[str] = KEYS,
     *,
     robust: bool = False,
 ) -> pd.DataFrame:
@@ -121,7 +123,8 @@ def slopes(
     predictors that cannot be told apart.
     """
     tables = []
-    for key, group in rows.groupby(list(by), sort=False):
+    by = list(by)
+    for key, group in rows.groupby(by, sort=False):
         design = group[list(predictors)].astype(float)
         design = add_constant(design, has_constant="add")
         n, k = design.shape
@@ -134,9 +137,11 @@ def slopes(
         model = OLS(group["reward"].astype(float), design)
         fit = model.fit(cov_type="HC3" if robust else "nonrobust")
         table = _fit_table(fit)
-        tables.append(table.assign(**dict(zip(by, key, strict=True))))
-    rows = pd.concat(tables, ignore_index=True)
-    return rows[[*by, *rows.columns.drop(list(by))]]
+        for column, value in zip(by, key, strict=True):
+            table[column] = value
+        tables.append(table)
+    fits = pd.concat(tables, ignore_index=True)
+    return fits[[*by, *fits.columns.drop(by)]]
 
 
 def _fit_table(fit: RegressionResults) -> pd.DataFrame:
@@ -170,7 +175,7 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
                 "them"
             )
     signed = rows.assign(sign=sign).dropna(subset="sign")
-    by_sign = slopes(signed, by=("model", "prompt", "sign"), robust=robust)
+    by_sign = slopes(signed, by=[*KEYS, "sign"], robust=robust)
     return by_sign.drop(columns="predictor")
 
 
@@ -182,9 +187,8 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
     words, where rewards should *fall* with sentiment. So the gap of the requested side is
     (-negative) - (-positive), the same number. Models with one slope only are left out.
     """
-    keys = ["model", "prompt"]
-    wide = by_sign.pivot_table("slope", keys, "sign")
-    order = by_sign.set_index(keys).index.unique()
+    wide = by_sign.pivot_table("slope", KEYS, "sign")
+    order = by_sign.set_index(KEYS).index.unique()
     wide = wide.loc[order, list(SIGNS.values())].dropna()
     wide["gap"] = wide["positive"] - wide["negative"]
     return wide.rename_axis(columns=None).reset_index()
@@ -263,7 +267,9 @@ def measured(
     """
     wide = _rewards_by_word(rows, predictors)
     _refuse_few_words(wide)
-    x = wide.index.to_frame()[list(predictors)].to_numpy(dtype=float)
+    # (words, k), or (words,) for one predictor
+    x = wide.index.to_frame()[list(predictors)]
+    x = x.to_numpy(dtype=float)
     if len(predictors) == 1:
         x = x[:, 0]
     y = wide.to_numpy(dtype=float)  # (words, columns), a column per model and prompt
@@ -271,7 +277,8 @@ def measured(
     values = pd.Series(values, wide.columns)
     influence = pd.DataFrame(influence, wide.index, wide.columns)
     # spellings of a word add up
-    influence = influence.groupby("word", sort=False).sum(min_count=1)
+    by_word = influence.groupby("word", sort=False)
+    influence = by_word.sum(min_count=1)
     of_prompts = {}
     for prompt in rows["prompt"].unique():
         of_prompts[prompt] = Measured(
@@ -303,11 +310,11 @@ def _by_columns(
 
 def _rewards_by_word(rows: pd.DataFrame, predictors: Sequence[str]) -> pd.DataFrame:
     """Return the rewards of observations: (word, spelling, predictors) x (model, prompt)."""
-    spelling = rows.groupby(["model", "prompt", "word"]).cumcount()
+    spelling = rows.groupby([*KEYS, "word"]).cumcount()
     wide = rows.assign(spelling=spelling).pivot_table(
         "reward",
         ["word", "spelling", *predictors],
-        ["model", "prompt"],
+        KEYS,
     )
     models = rows["model"].unique()
     prompts = rows["prompt"].unique()
@@ -344,7 +351,8 @@ def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     tables = []
     for prompt, one in of_prompts.items():
         mean = pd.DataFrame([vars(one.mean)], [ALL])
-        every = pd.concat([one.by_model(), mean.drop(columns="models")])
+        mean = mean.drop(columns="models")
+        every = pd.concat([one.by_model(), mean])
         every.insert(0, "prompt", prompt)
         every.insert(1, "model", every.index)
         tables.append(every)

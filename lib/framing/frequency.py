@@ -13,7 +13,12 @@ from . import effects
 CONTROLS = {
     "none": ("log_frequency",),
     "sentiment": ("log_frequency", "sentiment"),
-    "bent": ("log_frequency", "is_positive", "positive_part", "negative_part"),
+    "bent": (
+        "log_frequency",
+        "is_positive",
+        "positive_part",
+        "negative_part",
+    ),
 }
 
 
@@ -24,8 +29,8 @@ def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
     With base 10, a slope is the reward per tenfold frequency. Words of frequency zero are left out.
     """
     known = rows[rows["frequency"] > 0]
-    logarithm = np.log(known["frequency"]) / np.log(base)
-    return known.assign(log_frequency=logarithm)
+    natural = np.log(known["frequency"])
+    return known.assign(log_frequency=natural / np.log(base))
 
 
 def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
@@ -49,9 +54,11 @@ def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     predictors().
     """
     columns = predictors(rows, control)
-    fits = effects.slopes(rows.assign(**columns), list(columns))
+    rows = rows.assign(**columns)
+    fits = effects.slopes(rows, list(columns))
     of_frequency = fits[fits["predictor"] == "log_frequency"]
-    return of_frequency.drop(columns="predictor").reset_index(drop=True)
+    of_frequency = of_frequency.drop(columns="predictor")
+    return of_frequency.reset_index(drop=True)
 
 
 def measured(rows: pd.DataFrame, control: str = "none") -> dict[str, Measured]:
@@ -59,4 +66,5 @@ def measured(rows: pd.DataFrame, control: str = "none") -> dict[str, Measured]:
     predictors().
     """
     columns = predictors(rows, control)
-    return effects.measured(rows.assign(**columns), effects.whole_slope, list(columns))
+    rows = rows.assign(**columns)
+    return effects.measured(rows, effects.whole_slope, list(columns))

@@ -26,10 +26,12 @@ def correlations(
         product = x * y
         r = float(product.mean())
         values[name] = r
-        moved = product - r * (x**2 + y**2) / 2
+        squares = x**2 + y**2
+        moved = product - r * squares / 2
         moved = pd.Series(moved / (len(x) - 1))
         # copies of a text add up
-        influence[name] = moved.groupby(table["text"].to_numpy()).sum()
+        by_text = moved.groupby(table["text"].to_numpy())
+        influence[name] = by_text.sum()
     return Measured(pd.Series(values), pd.DataFrame(influence))
 
 
@@ -69,6 +71,7 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
     }
     listed = []
     for corner, distance in distances.items():
-        extreme = distance.sort_values(ascending=False, kind="stable").index[:n]
+        ordered_by = distance.sort_values(ascending=False, kind="stable")
+        extreme = ordered_by.index[:n]
         listed.append(ordered.loc[extreme].assign(corner=corner))
     return pd.concat(listed, ignore_index=True)

@@ -126,10 +126,12 @@ def _slope_cells(
     """
     grids = []
     for rows in (printed, *fits.values()):
-        grids.append(rows.pivot_table("slope", index, "model", sort=False))
+        grid = rows.pivot_table("slope", index, "model", sort=False)
+        grids.append(grid)
     compared = cells.compare_cells(*grids)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)
-    within = cells.compare_cells(halfwidths, halfwidths)["paper"].astype(float)
+    within = cells.compare_cells(halfwidths, halfwidths)
+    within = within["paper"].astype(float) * (1 + 1e-9)
+    paper = compared["paper"].astype(float)
     ours = compared["as_published"].astype(float)
-    off = np.abs(ours - compared["paper"].astype(float))
-    return compared.assign(agrees=off <= within * (1 + 1e-9))
+    return compared.assign(agrees=np.abs(ours - paper) <= within)

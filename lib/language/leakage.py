@@ -91,7 +91,6 @@ def explained(
     rows: pd.DataFrame,
     prompts: Sequence[str],
     resamples: int = 200,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Return the rank correlation of reward and log-probability: one row per prompt and set of
     controls.
@@ -103,7 +102,7 @@ def explained(
     refuse_unranked(rows, prompts)
     pairs = [[f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts]
     columns = [*itertools.chain(*pairs), *SENTIMENT, *FREQUENCY]
-    draws = rank_covariances(rows[columns].to_numpy(), resamples, seed)
+    draws = rank_covariances(rows[columns].to_numpy(), resamples)
     correlations = []
     for prompt, pair in zip(prompts, pairs, strict=True):
         for held, controls in HELD_CONSTANT.items():

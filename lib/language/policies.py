@@ -326,7 +326,6 @@ def group_ratio(
     log_policy: np.ndarray,
     group: str,
     resamples: int = 1000,
-    seed: int = 0,
 ) -> dict[str, float]:
     """Return how many times as often as the reference a policy names a typical text of a group.
 
@@ -353,7 +352,7 @@ def group_ratio(
     def mean(drawn: np.ndarray) -> float:
         return logs[drawn].mean()
 
-    draws = resampling.bootstrap(mean, n, resamples, seed)
+    draws = resampling.bootstrap(mean, n, resamples)
     ci_low, ci_high = resampling.interval(draws)
     totals = inputs.sum()
     total = totals["policy"] / totals["reference"]

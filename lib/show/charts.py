@@ -204,7 +204,6 @@ def heat_map(
     matrix: pd.DataFrame,
     *,
     limits: tuple[float, float] | None = None,
-    colours: str = "Greys",
     numbers: str = ".2f",
     are_models: bool = True,
 ) -> None:
@@ -226,7 +225,7 @@ def heat_map(
         annot=bool(numbers),
         fmt=numbers,
         annot_kws={"fontsize": 11},
-        cmap=colours,
+        cmap="Greys",
         vmin=low,
         vmax=high + room,
         linewidths=0.5,

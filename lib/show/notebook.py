@@ -36,33 +36,25 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     show_errors_in_one_line()
     declared = {"collection": str, "collections": str} | legal
     listed = ", ".join(name for name in declared if name != "collections")
-    for name in [
-        name for source in _parameter_cells() for name in _literals_in(source)
-    ]:
+    for name in itertools.chain(*map(_literals_in, _parameter_cells())):
         if name not in declared:
-            near = "".join(
-                f" (did you mean '{near}'?)"
-                for near in get_close_matches(name, declared, n=1)
-            )
+            near = ""
+            for close in get_close_matches(name, declared, n=1):
+                near = f" (did you mean '{close}'?)"
             raise InputError(
                 f"unknown parameter '{name}'{near}; this notebook has {listed}"
             )
     for name, kind in declared.items():
         if name == "collections" and name not in names:
             continue
-        if name not in names:
-            raise InputError(
-                f"the parameters cell does not set '{name}'; this notebook has {listed}"
-            )
-        if not _is_legal(names[name], kind):
+        if name not in names or not _is_legal(names[name], kind):
+            value = repr(names[name]) if name in names else "not set"
             values = (
                 KINDS[kind]
                 if isinstance(kind, type)
                 else f"one of: {', '.join(map(repr, kind))}"
             )
-            raise InputError(
-                f"the parameter {name} is {names[name]!r}; it has to be {values}"
-            )
+            raise InputError(f"the parameter {name} is {value}; it has to be {values}")
     return Collection(str(names["collection"]))
 
 

@@ -10,9 +10,9 @@ import pandas as pd
 from scipy import stats
 from sklearn.manifold import MDS
 
-from .. import InputError
 from ..stats import resampling
 from ..stats.crossed import crossed
+from ..stats.rankings import refuse_constant
 from ..stats.relabelling import refuse_malformed
 from ..tables import registry
 
@@ -56,14 +56,13 @@ def comparable(
 def moments(
     rewards: Mapping[str, np.ndarray],
     resamples: int = 1000,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over
     tokens (Table 3).
 
     rewards: model -> rewards of distinct inputs, because copies narrow the intervals. As in the
-    paper, variance divides by n and skewness has no correction for bias. InputError for fewer than
-    three rewards, or rewards that are all equal.
+    paper, variance divides by n and skewness has no correction for bias. InputError for
+    rewards that are missing or all equal.
     """
     rows = {}
     for name, values in rewards.items():
@@ -71,12 +70,9 @@ def moments(
         n = len(values)
         centre = values.mean()
         spread = values.std()
-        if n < 3 or np.ptp(values) == 0:
-            raise InputError(
-                f"the rewards of {name} ({n}) do not vary, so they have no skewness; leave it out"
-            )
+        refuse_constant(pd.DataFrame({name: values}))
         z = (values - centre) / spread
-        draws = _resampled_moments(z[:, None], resamples, seed)[:, 0]
+        draws = _resampled_moments(z[:, None], resamples)[:, 0]
         low, high = resampling.interval(draws)
         # of the standardised moments
         shift = np.array([centre, 0, 0])
@@ -96,11 +92,7 @@ def moments(
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _resampled_moments(
-    z: np.ndarray,
-    resamples: int,
-    seed: int,
-) -> np.ndarray:
+def _resampled_moments(z: np.ndarray, resamples: int) -> np.ndarray:
     """Return mean, variance and skewness of each resample of tokens, (resamples, models, 3).
 
     z is standardised, (n, models), because powers of raw rewards would lose digits where their mean
@@ -113,7 +105,7 @@ def _resampled_moments(
     def sums(drawn: np.ndarray) -> np.ndarray:
         return np.bincount(drawn, minlength=n) @ powers
 
-    means = resampling.bootstrap(sums, n, resamples, seed) / n
+    means = resampling.bootstrap(sums, n, resamples) / n
     means = means.reshape(resamples, -1, 3)
     first, second, third = np.moveaxis(means, 2, 0)
     variance = second - first**2
@@ -127,7 +119,6 @@ def skews(
     as_published: Mapping[str, pd.DataFrame],
     distinct: Mapping[str, pd.DataFrame],
     resamples: int = 1000,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Return in how many models rewards are skewed to the right, and the mean skewness: one row per
     prompt.
@@ -142,7 +133,7 @@ def skews(
         values = rewards.to_numpy(dtype=float)
         skewness = pd.Series(stats.skew(values), rewards.columns)
         z = _standardised(rewards).to_numpy(dtype=float)
-        draws = _resampled_moments(z, resamples, seed)[:, :, 2]
+        draws = _resampled_moments(z, resamples)[:, :, 2]
         ci_low, ci_high = resampling.interval((draws > 0).sum(axis=1))
         published = stats.skew(as_published[prompt].to_numpy(dtype=float))
         mean = crossed(skewness, skewness_influence(rewards))
@@ -236,11 +227,7 @@ class ModelMap:
         return pd.DataFrame(1 - distances, names, names)
 
 
-def model_map(
-    matrix: pd.DataFrame,
-    starts: int = 50,
-    seed: int = 0,
-) -> ModelMap:
+def model_map(matrix: pd.DataFrame) -> ModelMap:
     """Return the multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), best of
     many random starts.
 
@@ -251,12 +238,12 @@ def model_map(
     scaling = MDS(
         2,
         metric="precomputed",
-        n_init=starts,
+        n_init=50,
         init="random",
         normalized_stress=True,
         eps=1e-9,
         max_iter=1000,
-        random_state=seed,
+        random_state=0,
     )
     distances = 1 - matrix.to_numpy(dtype=float)
     points = scaling.fit_transform(distances)

@@ -8,6 +8,7 @@ from scipy.stats import linregress
 from statsmodels.regression.linear_model import OLS, RegressionResults
 
 from ..stats.relabelling import (
+    PERMUTATIONS,
     Predictors,
     interval,
     observations,
@@ -118,8 +119,7 @@ def shuffled_control(
     matrix: pd.DataFrame,
     predictors: Predictors,
     shuffles: int = 200,
-    permutations: int = 10_000,
-    seed: int = 0,
+    permutations: int = PERMUTATIONS,
 ) -> pd.DataFrame:
     """Return how often each predictor alone is significant (p < .05) once models' names are
     shuffled; 5% is right.
@@ -129,7 +129,7 @@ def shuffled_control(
     """
     names = matrix.index
     outcome = matrix.to_numpy(dtype=float).ravel()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     orders = [random.permutation(len(names)) for _ in range(shuffles)]
     shares = {}
     for name, theory in predictors.items():
@@ -140,6 +140,6 @@ def shuffled_control(
             p.append(linregress(shuffled.ravel(), outcome).pvalue)
         shares[name] = {
             "published": np.mean(np.array(p) < 0.05),
-            "corrected": size_of_mantel(matrix, theory, permutations, seed),
+            "corrected": size_of_mantel(matrix, theory, permutations),
         }
     return pd.DataFrame.from_dict(shares, orient="index")

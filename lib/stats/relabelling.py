@@ -16,6 +16,7 @@ from scipy.spatial.distance import squareform
 from .. import InputError
 from . import resampling
 
+PERMUTATIONS = 10_000  # of more than EXACT models
 EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
 # orders that only swap equal models give the observed value up to rounding
 SLACK = 1e-9
@@ -28,8 +29,7 @@ def p_of(
     matrix: pd.DataFrame,
     predictors: Predictors,
     name: str,
-    permutations: int = 10_000,
-    seed: int = 0,
+    permutations: int = PERMUTATIONS,
 ) -> float:
     """Return the two-sided permutation p of one of the predictors in the regression over pairs
     (MRQAP), in (0, 1].
@@ -41,7 +41,7 @@ def p_of(
     and the observed one.
     """
     residuals = _residuals(matrix, predictors, name)
-    strengths = _strengths(*residuals, permutations, seed)
+    strengths = _strengths(*residuals, permutations)
     bound = next(strengths).item() * (1 - SLACK)
     reached = relabellings = 0
     for block in strengths:
@@ -53,8 +53,7 @@ def p_of(
 def size_of_mantel(
     matrix: pd.DataFrame,
     predictor: pd.DataFrame,
-    permutations: int = 10_000,
-    seed: int = 0,
+    permutations: int = PERMUTATIONS,
 ) -> float:
     """Return how often Mantel's test finds p < .05 over all relabellings of the predictor, in [0,
     .05].
@@ -64,7 +63,7 @@ def size_of_mantel(
     four and six.
     """
     residuals = _residuals(matrix, {"x": predictor}, "x")
-    _, *blocks = _strengths(*residuals, permutations, seed)
+    _, *blocks = _strengths(*residuals, permutations)
     every = np.concatenate([block.ravel() for block in blocks])
     every.sort()
     smaller = np.searchsorted(every, every * (1 - SLACK))
@@ -77,8 +76,6 @@ def interval(
     predictors: Predictors,
     name: str,
     level: float = 0.9,
-    permutations: int = 10_000,
-    seed: int = 0,
 ) -> tuple[float, float]:
     """Return the smallest and the largest effect of a predictor that the test of `p_of` does not
     reject.
@@ -89,7 +86,8 @@ def interval(
     """
     free, residual, basis = _residuals(matrix, predictors, name)
     total = residual @ residual
-    sums = _relabelled(residual, (free, residual, *basis.T), permutations, seed)
+    values = (free, residual, *basis.T)
+    sums = _relabelled(residual, values, PERMUTATIONS)
     # Outcome and predictor, relabelled, as shares of the length that the other predictors leave:
     # blocks of (orders,)
     observed, *blocks = [_shares_of_length(block, total) for block in sums]
@@ -146,7 +144,6 @@ def _relabelled(
     residual: np.ndarray,
     values: Sequence[np.ndarray],
     permutations: int,
-    seed: int,
 ) -> Iterator[np.ndarray]:
     """Yield the products of the relabelled residual with each of some values, all (pairs,): for the
     observed order, (values, 1), then for all orders, in blocks that hold the observed one again.
@@ -159,7 +156,7 @@ def _relabelled(
         yield products(square, weights, observed)
         yield from every_product(square, weights)
     else:
-        orders = resampling.orders(models, permutations, seed)
+        orders = resampling.orders(models, permutations)
         sums = products(square, weights, orders)
         yield sums[:, :1]
         yield sums
@@ -203,7 +200,6 @@ def _strengths(
     residual: np.ndarray,
     basis: np.ndarray,
     permutations: int,
-    seed: int,
 ) -> Iterator[np.ndarray]:
     """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders.
     |t| rises with them.
@@ -212,7 +208,7 @@ def _strengths(
     """
     total = residual @ residual
     least = 1e-12 * total
-    for sums in _relabelled(residual, (free, *basis.T), permutations, seed):
+    for sums in _relabelled(residual, (free, *basis.T), permutations):
         # squared length of the permuted residual beyond the others
         left = total - (sums[1:] ** 2).sum(axis=0)
         strength = sums[0] ** 2 / np.maximum(left, least)

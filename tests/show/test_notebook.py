@@ -81,7 +81,7 @@ def test_a_name_that_a_reader_mistyped_in_the_parameters_cell_is_told(shell, cap
         "del blur" if "blur" in shell.user_ns else "",
         BEGIN,
     ).success
-    assert "the parameters cell does not set 'collection'" in capsys.readouterr().out
+    assert "the parameter collection is not set" in capsys.readouterr().out
 
 
 def test_literals_of_other_cells_are_no_parameters(shell):

@@ -65,6 +65,7 @@ def _run_sphinx(work: Path) -> None:
         "html_static_path": [str(static)],
         "html_extra_path": [str(work / "extra")],
     }
+    failure = ""
     try:
         # so that a second build in a process is like the first
         with patch_docutils(), docutils_namespace():
@@ -81,6 +82,7 @@ def _run_sphinx(work: Path) -> None:
             )
             app.build(force_all=True)
     except SphinxError as error:
-        raise InputError(f"the book cannot be built: {error}") from error
-    if text := strip_escape_sequences(warnings.getvalue()).strip():
-        raise InputError(f"the book cannot be built: {text}")
+        failure = str(error)
+    failure = failure or strip_escape_sequences(warnings.getvalue()).strip()
+    if failure:
+        raise InputError(f"the book cannot be built: {failure}")

@@ -76,12 +76,6 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     columns, arrays = _columns(tables, texts)
     colours = figures.model_colours(tables)
     models = [{"name": name, "colour": colour} for name, colour in colours.items()]
-    shown, offensive = {}, []
-    for row, text in enumerate(texts):
-        if visible(text) != text:
-            shown[row] = visible(text)
-        if display.is_offensive(text):
-            offensive.append(row)
     description = {
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
@@ -89,8 +83,10 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
         "models": models,
         "columns": columns,
         "texts": texts,
-        "shown": shown,
-        "offensive": offensive,
+        "shown": _shown_otherwise(texts),
+        "offensive": [
+            row for row, text in enumerate(texts) if display.is_offensive(text)
+        ],
     }
     folder = Path(__file__).parent
     paths = [*folder.glob("*.css"), *folder.glob("*.js")]
@@ -101,6 +97,15 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
         files=parts,
         block=block,
     )
+
+
+def _shown_otherwise(texts: list[str]) -> dict[int, str]:
+    """Return row -> how the page shows a text that does not show as it is."""
+    shown = {}
+    for row, text in enumerate(texts):
+        if visible(text) != text:
+            shown[row] = visible(text)
+    return shown
 
 
 def _wordings(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
