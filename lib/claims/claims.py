@@ -34,8 +34,8 @@ COLUMNS = [
     "note",
 ]
 TEXTS = [name for name in COLUMNS if name not in NUMERIC]
-STATED = {"prompt": "", "model": "", "remark": "", "evidence": ""}
 # what an estimate may have beside its claim and quantity
+STATED = dict.fromkeys(["prompt", "model", "remark", "evidence"], "")
 STATED |= dict.fromkeys(NUMBERS)
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
@@ -133,11 +133,13 @@ def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
             )
         one = dict(STATED)
         for name, value in given.items():
-            is_missing = pd.api.types.is_scalar(value) and pd.isna(value)
-            one[name] = None if is_missing else value
+            one[name] = value
+            if pd.api.types.is_scalar(value) and pd.isna(value):
+                one[name] = None
         rows.append(one | _judged(study, one, own))
     extra = ["said", "says", "is_opposite", "has_texts", "has_word"]
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *extra]).astype(object)
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
+    table = table.astype(object)
     twice = table[table.duplicated(list(NAMES))]
     if len(twice):
         first = twice.iloc[0]
@@ -163,13 +165,18 @@ def _judged(
     if is_counted:
         is_about_replies = sections()[row.claim] == "5"
         population = "printed replies" if is_about_replies else "whole vocabularies"
-    named = [row.quantity.replace("_", " "), one["prompt"], one["model"]]
+    words = row.quantity.replace("_", " ")
+    named = filter(None, [words, one["prompt"], one["model"]])
+    evidence = RELEASED if study.is_published else OWN_RUN
+    p = one["p"]
+    if p is None:
+        p = rules.p_of_interval(row, ours)
     return {
         "paper": row.printed,
         "role": row.role,
-        "said": row.said or " ".join(filter(None, named)),
-        "p": rules.p_of_interval(row, ours) if one["p"] is None else one["p"],
-        "evidence": one["evidence"] or (RELEASED if study.is_published else OWN_RUN),
+        "said": row.said or " ".join(named),
+        "p": p,
+        "evidence": one["evidence"] or evidence,
         "population": population,
         "says": rules.judge(row, ours) if has_texts else None,
         "is_opposite": rules.is_opposite(row, ours),
@@ -199,22 +206,26 @@ def with_words(
         table.loc[tested, "p_corrected"] = p[: len(own)]
     for claim, of_claim in table.groupby("claim", sort=False):
         if of_claim["has_word"].any():
-            table.loc[of_claim.index, ["word", "remark"]] = _verdict(claim, of_claim)
+            word, remark = _verdict(claim, of_claim)
+            table.loc[of_claim.index, "word"] = word
+            table.loc[of_claim.index, "remark"] = remark
     return table[COLUMNS].astype(dict.fromkeys(NUMERIC, float))
 
 
 def primary_tests(table: pd.DataFrame) -> pd.Series:
     """Return which rows are primary tests of the paper's sentences: those with a p-value."""
     is_papers = table["claim"].map(sections()) != BEYOND
-    return table["role"].eq("primary") & table["p"].notna() & is_papers
+    is_primary = table["role"].eq("primary")
+    return is_primary & is_papers & table["p"].notna()
 
 
 def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
     """Return the p-values of a table's primary tests of other sentences than these."""
     if table.empty:
         return []
-    is_other = ~table["claim"].isin(claims_here)
-    return table.loc[primary_tests(table) & is_other, "p"].tolist()
+    tests = table[primary_tests(table)]
+    is_here = tests["claim"].isin(claims_here)
+    return tests.loc[~is_here, "p"].tolist()
 
 
 def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
@@ -226,7 +237,8 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
     primary = of_role["primary"]
     if not primary["has_texts"].all():
-        reason = OTHER_TEXTS.get(primary["population"].iloc[0], "other texts")
+        population = primary["population"].iloc[0]
+        reason = OTHER_TEXTS.get(population, "other texts")
         return NOT_TESTABLE, "; ".join([reason, *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
@@ -320,8 +332,8 @@ def gather(collection: Collection) -> pd.DataFrame:
 def _rows_of_absent(chosen: Set[str], collection: Collection) -> pd.DataFrame:
     """Return a row for each of the paper's sentences that is not among these."""
     papers = listed()
-    is_absent = ~papers.index.isin(chosen) & (papers["section"] != BEYOND)
-    absent = papers[is_absent]
+    papers = papers[papers["section"] != BEYOND]
+    absent = papers[~papers.index.isin(chosen)]
     rows = pd.DataFrame(index=range(len(absent)), columns=COLUMNS, dtype=object)
     rows["claim"] = absent.index
     rows["word"] = NOT_TESTABLE if collection.is_published else ""
@@ -401,11 +413,14 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
         first = ordered.iloc[0]
         with_print = ordered[ordered["paper"].fillna("") != ""]
         recipe = with_print.iloc[0] if len(with_print) else first
-        ours = "" if pd.isna(first["corrected"]) else number_text(first)
-        said = declared(*first[list(NAMES)]).said if first["quantity"] else ""
+        ours = said = ""
+        if pd.notna(first["corrected"]):
+            ours = number_text(first)
+        if first["quantity"]:
+            said = declared(*first[list(NAMES)]).said
         rows[claim] = {
             "sentence": sentences[claim],
-            "paper": str(recipe["paper"]) if len(with_print) else "",
+            "paper": recipe["paper"] if len(with_print) else "",
             "by the paper's recipe": _of_all(recipe, _short(recipe["as_published"])),
             "corrected": _of_all(first, ours),
             "n": _short(first["n"]),
@@ -413,7 +428,8 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
             "word": first["word"],
             "remark": first["remark"] or said,
         }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
+    card = pd.DataFrame.from_dict(rows, orient="index")
+    return card.rename_axis("claim")
 
 
 def _of_all(row: pd.Series, number: str) -> str:
