@@ -167,11 +167,7 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
 
 
-def _draw_strips(
-    axes: Axes,
-    surprises,
-    strips: Sequence[str],
-) -> None:
+def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
     """Draw a strip per kind: a stroke per item at its surprise, and a diamond at the median."""
     names = []
     for height, kind in enumerate(strips):
@@ -239,11 +235,7 @@ def _name_items(
     )
 
 
-def item_label(
-    item: str,
-    width: int,
-    blur: bool,
-) -> str:
+def item_label(item: str, width: int, blur: bool) -> str:
     """Return an item for a figure, as figures.label but with plain blanks: items are trimmed."""
     return label(item, width, blur=blur).replace("␣", " ")
 

@@ -31,11 +31,7 @@ class Agreement:
     influences: np.ndarray
     items: pd.Index
 
-    def with_others(
-        self,
-        column: str,
-        others: Sequence[str],
-    ) -> Measured:
+    def with_others(self, column: str, others: Sequence[str]) -> Measured:
         """Return the taus of one column with others, and how much each item moves them."""
         columns = self.taus.columns
         at = columns.get_indexer(list(others))

@@ -146,11 +146,7 @@ def _strata_of_pairs(
     return stratum
 
 
-def _sums(
-    stratum: np.ndarray,
-    values: np.ndarray,
-    bins: int,
-) -> np.ndarray:
+def _sums(stratum: np.ndarray, values: np.ndarray, bins: int) -> np.ndarray:
     """Return the sums by stratum, (models, bins), of values (models, items)."""
     models = len(values)
     offset = bins * np.arange(models)

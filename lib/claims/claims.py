@@ -107,11 +107,7 @@ def state(
     return card.assign(**{UNCORRECTED: smallest.map(_short)})
 
 
-def _keep(
-    table: pd.DataFrame,
-    collection: Collection,
-    notebook: str,
-) -> None:
+def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
     with replacing(collection.claims / f"{notebook}.csv") as part:
         table.to_csv(part, index=False)
 
@@ -150,11 +146,7 @@ def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
     return table.assign(p_corrected=np.nan, word="", remark="")
 
 
-def _judged(
-    study: Collection,
-    one: dict,
-    own: Set[str],
-) -> dict:
+def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
     """Return what the declaration of an estimate says about it."""
     row = declared(*(one[name] or "" for name in NAMES))
     numbers = {name: one[name] for name in NUMBERS if name != "p"}

@@ -93,11 +93,7 @@ def unpack(made_from: str, folder: Path = TRAINED) -> Path:
         file.unlink()
 
 
-def _convert(
-    file: Path,
-    place: Path,
-    report: dict,
-) -> None:
+def _convert(file: Path, place: Path, report: dict) -> None:
     # quantisation -> how many tensors
     report["tensors"] = gguf_files.convert(file, place)
 

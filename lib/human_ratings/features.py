@@ -21,11 +21,7 @@ KEPT = ROOT / "data" / "cache" / "states"
 class States(Head):
     """In place of a head: the hidden states themselves."""
 
-    def forward(
-        self,
-        hidden: Tensor,
-        gate: None = None,
-    ) -> Tensor:
+    def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         return hidden  # (n, d)
 
 

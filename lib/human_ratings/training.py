@@ -127,11 +127,7 @@ def untrained_head(width: int, units: int) -> Head:
     )
 
 
-def read_unstandardised(
-    head: Head,
-    mean: Tensor,
-    scale: Tensor,
-) -> None:
+def read_unstandardised(head: Head, mean: Tensor, scale: Tensor) -> None:
     """Change a head that reads (state - mean) / scale so that it reads states, up to a constant
     without a bias.
     """

@@ -344,11 +344,7 @@ def loss_of(
     return cross_entropy(logits, targets[learned], reduction=reduction)
 
 
-def unigram_loss(
-    seen: Examples,
-    held_out: Examples,
-    vocabulary: int,
-) -> float:
+def unigram_loss(seen: Examples, held_out: Examples, vocabulary: int) -> float:
     """Return the held-out loss of a model that knows only the tokens' counts (one is added to
     each count).
     """

@@ -51,11 +51,7 @@ class Replies:
         """
         return self.suffixes[some], self.lengths[some]
 
-    def utility(
-        self,
-        profile: Profile,
-        polarity: int,
-    ) -> np.ndarray:
+    def utility(self, profile: Profile, polarity: int) -> np.ndarray:
         """Return the planted utility of every reply, (replies,): the mean over its words."""
         # row -1, no word, adds nothing
         of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)
@@ -234,11 +230,7 @@ class _Row:
     blocks: list[tuple[int, int]]
     tokens: int = 0  # so far
 
-    def add(
-        self,
-        ids: Tensor,
-        first: int,
-    ) -> int:
+    def add(self, ids: Tensor, first: int) -> int:
         """Append ids (replies, length), each reply from position `first` on; return where they
         begin in the row.
         """

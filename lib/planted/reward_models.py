@@ -255,12 +255,7 @@ def pair_accuracy(
     return float((1 + agree[clear].mean()) / 2)
 
 
-def fingerprint(
-    profile: Profile,
-    *,
-    seed: int = 0,
-    steps: int = STEPS,
-) -> str:
+def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
     """Return a hash of all that a trained model depends on (profile, seed, steps, code and
     shipped files).
     """

@@ -49,11 +49,7 @@ def fit(
     return losses
 
 
-def rate_share(
-    step: int,
-    steps: int,
-    decay_from: int = 0,
-) -> float:
+def rate_share(step: int, steps: int, decay_from: int = 0) -> float:
     """Return the share of the full rate at a step, in [0, 1]: it rises in a line, then falls to
     zero as a cosine.
 

@@ -39,11 +39,7 @@ class RoundTrip:
     back the same ids.
     """
 
-    def __init__(
-        self,
-        model: RewardModel,
-        prompt: str,
-    ):
+    def __init__(self, model: RewardModel, prompt: str):
         self.model, self.conversation = model, model.conversation(prompt)
         self.known = _known(
             model.hub_id,
@@ -130,11 +126,7 @@ class RoundTrip:
             reply.append(tokens[at])
         return tuple(reply[1:])
 
-    def _first_that_can(
-        self,
-        before: int,
-        tokens: list[int],
-    ) -> int | None:
+    def _first_that_can(self, before: int, tokens: list[int]) -> int | None:
         """Return the place of the first token that can stand behind this one; None if none can.
         Ask of few at first.
         """
@@ -174,11 +166,7 @@ class RoundTrip:
             )
         return np.array([self.known[pair] for pair in pairs], dtype=bool)
 
-    def _come_back(
-        self,
-        texts: list[str],
-        replies: np.ndarray,
-    ) -> np.ndarray:
+    def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
         """Return whether each text is read as what opens the reply and then the reply's own ids,
         (texts,) bool.
         """
@@ -189,11 +177,7 @@ class RoundTrip:
 
 
 @lru_cache(maxsize=16)
-def _known(
-    hub_id: str,
-    revision: str,
-    template: str,
-) -> dict[Pair, bool]:
+def _known(hub_id: str, revision: str, template: str) -> dict[Pair, bool]:
     """Return what is known of pairs, learned once for all prompts of a model."""
     return {}
 

@@ -79,11 +79,7 @@ class Fluency:
         ids = self.allowed.cpu().numpy()
         return np.stack([np.isin(allowed_ids, ids[fluent]) for fluent in inside])
 
-    def draw(
-        self,
-        n: int,
-        rng: np.random.Generator,
-    ) -> tuple[int, ...]:
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[int, ...]:
         """Return a reply of n tokens, each drawn uniformly from the tokens that are fluent after
         the earlier ones.
         """

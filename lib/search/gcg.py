@@ -213,19 +213,11 @@ class TokensSoFar:
     had it there.
     """
 
-    def __init__(
-        self,
-        start: Reply,
-        value: float,
-    ):
+    def __init__(self, start: Reply, value: float):
         # one dictionary for every position
         self.best_with = [{token: value} for token in start]
 
-    def note(
-        self,
-        replies: np.ndarray,
-        values: np.ndarray,
-    ) -> None:
+    def note(self, replies: np.ndarray, values: np.ndarray) -> None:
         """Record the values of these replies."""
         for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
             for token, best_with in zip(reply, self.best_with, strict=True):

@@ -50,11 +50,7 @@ def _is_visible(text: str) -> bool:
     return text.isprintable() and text.strip() != "" and "\ufffd" not in text
 
 
-def refuse_other(
-    what: str,
-    value: str,
-    known: Iterable[str],
-) -> None:
+def refuse_other(what: str, value: str, known: Iterable[str]) -> None:
     """Raise InputError unless the value is one of the known ones."""
     if value not in known:
         raise InputError(f"{what} must be one of {', '.join(known)}, not {value!r}")
@@ -126,11 +122,7 @@ class Objective:
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
         return np.concatenate([replies, closing], axis=1)
 
-    def checked(
-        self,
-        replies: np.ndarray,
-        rewards: np.ndarray,
-    ) -> np.ndarray:
+    def checked(self, replies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
         """Return the values of these replies, (replies,) float32; InputError for a reward that
         is not finite.
         """
@@ -143,11 +135,7 @@ class Objective:
             )
         return values
 
-    def gains(
-        self,
-        reply: Reply,
-        centred: bool = True,
-    ) -> np.ndarray:
+    def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
         """Return the first-order change of the value for every swap of one token, (n, allowed);
         staying brings 0.
 
@@ -226,11 +214,7 @@ class Objective:
         """
         return self.round_trip.neighbours(replies)
 
-    def all_swaps(
-        self,
-        reply: Reply,
-        position: int,
-    ) -> np.ndarray:
+    def all_swaps(self, reply: Reply, position: int) -> np.ndarray:
         """Return the reply with every other allowed token at this position that satisfies
         conditions, (replies, n).
         """
@@ -248,11 +232,7 @@ class Objective:
             return moves
         return moves & self.fluency.swaps(reply, self.allowed)
 
-    def draw(
-        self,
-        n: int,
-        rng: np.random.Generator,
-    ) -> Reply:
+    def draw(self, n: int, rng: np.random.Generator) -> Reply:
         """Return a random reply of n tokens that keeps the conditions; () if none was found."""
         if self.fluency is not None:
             return self.fluency.draw(n, rng)
@@ -260,11 +240,7 @@ class Objective:
             return self.round_trip.chain(n, self.allowed, rng)
         return as_reply(rng.choice(self.allowed, size=n))
 
-    def draws(
-        self,
-        n: int,
-        rng: np.random.Generator,
-    ) -> Iterator[Reply]:
+    def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
         """Yield random replies, a limited number, as few may be left to find; fluent ones take
         long to draw.
         """

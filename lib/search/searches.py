@@ -130,11 +130,7 @@ class Trace:
             self.improvements.append((self.evaluations, reward))
         return values
 
-    def _write(
-        self,
-        replies: list[Reply],
-        values: np.ndarray,
-    ) -> None:
+    def _write(self, replies: list[Reply], values: np.ndarray) -> None:
         if self.path is None:
             return
         rows = np.zeros(len(replies), dtype=self.row)
@@ -359,11 +355,7 @@ def _steps(
     return gradients
 
 
-def _check(
-    objective: Objective,
-    start: Reply,
-    settings: Settings,
-) -> None:
+def _check(objective: Objective, start: Reply, settings: Settings) -> None:
     refuse_other("method", settings.method, METHODS)
     for name in ("budget", "width", "top_k", "patience"):
         number = getattr(settings, name)
@@ -381,11 +373,7 @@ def _check(
         )
 
 
-def _trace_name(
-    objective: Objective,
-    start: Reply,
-    settings: Settings,
-) -> str:
+def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
     """Return a file's name for a search: the same for the same values of replies of one length."""
     model = objective.model
     # which a template of one's own changes

@@ -71,12 +71,7 @@ def show_token(
     return "".join(shown for shown, _ in pieces)
 
 
-def token_html(
-    text: str,
-    width: int = 40,
-    *,
-    blur: bool = True,
-) -> str:
+def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
     """Return a token as HTML that holds nothing but its visible text: no markup, formula or
     direction of its own.
 

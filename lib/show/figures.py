@@ -97,12 +97,7 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
     }
 
 
-def label(
-    token: str,
-    width: int = 20,
-    *,
-    blur: bool = True,
-) -> str:
+def label(token: str, width: int = 20, *, blur: bool = True) -> str:
     """Return a token as matplotlib can write it: visible, at most `width` columns, no formula or
     missing glyph.
     """
@@ -134,11 +129,7 @@ class Chart(Figure):
     def __repr__(self) -> str:
         return f"figure: {self.alt or finding_of(self)}"
 
-    def panels(
-        self,
-        count: int,
-        columns: int,
-    ) -> np.ndarray:
+    def panels(self, count: int, columns: int) -> np.ndarray:
         """Add a grid with so many columns, and return the axes of its first panels, (count,)."""
         rows = math.ceil(count / columns)
         axes = self.subplots(rows, columns, squeeze=False).ravel()
@@ -198,11 +189,7 @@ def finding_of(figure: Figure) -> str:
     )
 
 
-def save_table(
-    frame: pd.DataFrame,
-    collection: Collection,
-    name: str,
-) -> Path:
+def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     """Write figures/<collection>/<name>.csv and return its path; a named index is written, any
     other left out.
 

@@ -55,11 +55,7 @@ def _cell_width(shown: pd.DataFrame) -> float:
     return max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25
 
 
-def _draw_block(
-    axes: Axes,
-    block: pd.DataFrame,
-    has_positions: bool,
-) -> None:
+def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
     """Draw the tokens of the models of one row of panels, with an end and a position per line."""
     axes.set_ylim(len(block) - 0.5, -0.5)
     axes.tick_params(length=0, labelsize=12, labeltop=True, labelbottom=False, pad=8)

@@ -36,11 +36,7 @@ TITLES = {
 Outcome = tuple[Job, Result]
 
 
-def write_page(
-    executed: Path,
-    page: Path,
-    title: str,
-) -> None:
+def write_page(executed: Path, page: Path, title: str) -> None:
     """Write an executed notebook as one HTML file."""
     # here, as matplotlib below, so that the command line starts quickly
     import nbconvert

@@ -137,11 +137,7 @@ def stop(running: Iterable[Running]) -> None:
         job.handle[0].kill()
 
 
-def _answer(
-    connection: Connection,
-    job: Job,
-    in_fork: bool,
-) -> None:
+def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
     """Carry out a job, and answer how it went. in_fork: whether this process is a fork for which
     imports are done.
     """

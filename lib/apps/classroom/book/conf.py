@@ -81,11 +81,7 @@ def leave_tokens_out_of_search(app: Sphinx, page: nodes.document) -> None:
         raw["classes"] += ["no-search"] if TOKENS in raw.astext() else []
 
 
-def _link_terms(
-    app: Sphinx,
-    page: nodes.document,
-    docname: str,
-) -> None:
+def _link_terms(app: Sphinx, page: nodes.document, docname: str) -> None:
     if docname != GLOSSARY and GLOSSARY in app.env.all_docs:
         place = app.builder.get_relative_uri(docname, GLOSSARY)
         anchors = anchors_of(app.env.get_doctree(GLOSSARY))

@@ -90,11 +90,7 @@ def assemble(
     return [f"not in the book yet: {kind}" for kind in links if not links[kind]]
 
 
-def _write_chapter(
-    chapter: dict,
-    folder: Path,
-    tables: Path,
-) -> None:
+def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
     """Write the pages of a notebook and its exercises, and copy the tables behind them."""
     path, study = chapter["path"], chapter["study"]
     data = sorted(study.figures.glob(f"{path.name.partition('_')[0]}_*.csv"))

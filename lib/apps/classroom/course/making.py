@@ -249,11 +249,7 @@ def fill_class(
     shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
 
 
-def _write_guide(
-    folder: Path,
-    has_book: bool,
-    has_explorer: bool,
-) -> None:
+def _write_guide(folder: Path, has_book: bool, has_explorer: bool) -> None:
     """Write how to begin, and lists of the packages that a laptop needs."""
     for name, loads_models in (
         ("requirements.txt", False),

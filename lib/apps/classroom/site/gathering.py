@@ -121,11 +121,7 @@ def gather(
     return first
 
 
-def _moved(
-    link: re.Match,
-    folder: Path,
-    repository: str,
-) -> str:
+def _moved(link: re.Match, folder: Path, repository: str) -> str:
     """Return a link of the front page as the site has it: into the book, else to the repository,
     else its text.
     """
