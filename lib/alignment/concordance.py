@@ -132,9 +132,7 @@ def between_models(
         }
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
-            rows[prompt]["ci_low"] = mean.ci_low
-            rows[prompt]["ci_high"] = mean.ci_high
-            rows[prompt]["p"] = mean.p
+            rows[prompt] |= vars(mean)
     listed = pd.DataFrame.from_dict(rows, orient="index")
     return listed.reindex(columns=["pairs", "whole", "ci_low", "ci_high", "p"])
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from .. import InputError
 from ..stats.crossed import Measured
@@ -52,20 +53,13 @@ def matched(
     edges = _distance_edges(halves, distances)
     if matches is None:
         matches = pd.Series(0.0, people.index)
-    known = matches.loc[people.index].to_numpy()
+    matches = matches.loc[people.index]
     # 0, 1, 2; all the same if matches are alike
-    cuts = _cuts(known, THIRDS)
-    thirds = np.searchsorted(cuts, known, side="left")
-    thirds = pd.Series(thirds, people.index)
+    thirds = matches.map(_cuts(matches, THIRDS).searchsorted)
     upper = _Half.of(people[is_upper], rewards[is_upper], thirds[is_upper], edges)
     lower = _Half.of(people[is_lower], rewards[is_lower], thirds[is_lower], edges)
     weight = _weights(upper, lower)
-    influence = pd.concat(
-        [
-            upper.influence(weight),
-            -lower.influence(weight),
-        ]
-    )
+    influence = pd.concat([upper.influence(weight), -lower.influence(weight)])
     influence = influence.reindex(people.index).fillna(0.0)
     difference = np.nan_to_num(upper.shares - lower.shares)  # (strata, models)
     by_model = pd.Series(weight @ difference, rewards.columns)
@@ -73,13 +67,13 @@ def matched(
     return Matched(by_model, influence, strata)
 
 
-def _cuts(values: np.ndarray, parts: int) -> np.ndarray:
+def _cuts(values: ndarray, parts: int) -> ndarray:
     """Return the quantiles that cut values into so many parts; equal ones once."""
     quantiles = np.linspace(0, 1, parts + 1)[1:-1]
     return np.unique(np.quantile(values, quantiles))
 
 
-def _distance_edges(halves: Sequence[pd.Series], distances: int) -> np.ndarray:
+def _distance_edges(halves: Sequence[pd.Series], distances: int) -> ndarray:
     """Return the limits between classes of distance. Both halves count alike, whatever their
     size.
     """
@@ -93,7 +87,7 @@ def _distance_edges(halves: Sequence[pd.Series], distances: int) -> np.ndarray:
     return _cuts(np.concatenate(apart), distances)
 
 
-def _weights(upper: "_Half", lower: "_Half") -> np.ndarray:
+def _weights(upper: "_Half", lower: "_Half") -> ndarray:
     """Return the weight of each stratum, (strata,); the sum is 1."""
     product = upper.pairs * lower.pairs
     total = upper.pairs + lower.pairs
@@ -109,17 +103,17 @@ def _weights(upper: "_Half", lower: "_Half") -> np.ndarray:
 def _strata_table(
     upper: "_Half",
     lower: "_Half",
-    weight: np.ndarray,
-    edges: np.ndarray,
+    weight: ndarray,
+    edges: ndarray,
 ) -> pd.DataFrame:
     """Return the strata that count, as `Matched` holds them."""
     stratum = np.arange(len(weight))
     distance, thirds = np.divmod(stratum, THIRDS**2)
-    low, high = np.divmod(thirds, THIRDS)
     limits = np.append(edges, np.inf)
     table = pd.DataFrame({"distance up to": limits[distance]})
-    pairs = zip(low + 1, high + 1, strict=True)
-    table["thirds of matches"] = [f"{a} and {b}" for a, b in pairs]
+    table["thirds of matches"] = [
+        f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds
+    ]
     for name, half in (("upper", upper), ("lower", lower)):
         # both orders of a pair were counted
         table[f"{name}_pairs"] = (half.pairs / 2).astype(int)
@@ -130,10 +124,10 @@ def _strata_table(
 
 def _strata_of_pairs(
     i: int,
-    values: np.ndarray,
-    thirds: np.ndarray,
-    edges: np.ndarray,
-) -> np.ndarray:
+    values: ndarray,
+    thirds: ndarray,
+    edges: ndarray,
+) -> ndarray:
     """Return the stratum of the pair of item i with each item, (items,). What is no pair, the item
     itself or an equal rating, gets the number after the last stratum.
     """
@@ -146,7 +140,7 @@ def _strata_of_pairs(
     return stratum
 
 
-def _sums(stratum: np.ndarray, values: np.ndarray, bins: int) -> np.ndarray:
+def _sums(stratum: ndarray, values: ndarray, bins: int) -> ndarray:
     """Return the sums by stratum, (models, bins), of values (models, items)."""
     models = len(values)
     offset = bins * np.arange(models)
@@ -165,10 +159,10 @@ class _Half:
 
     items: pd.Index
     models: pd.Index
-    pairs: np.ndarray
-    shares: np.ndarray
-    count: np.ndarray
-    agreed: np.ndarray
+    pairs: ndarray
+    shares: ndarray
+    count: ndarray
+    agreed: ndarray
 
     @classmethod
     def of(
@@ -176,7 +170,7 @@ class _Half:
         people: pd.Series,
         rewards: pd.DataFrame,
         thirds: pd.Series,
-        edges: np.ndarray,
+        edges: ndarray,
     ) -> "_Half":
         """Return all pairs of these items, summed by distance and then by the two thirds, the
         lower one first.
@@ -202,7 +196,7 @@ class _Half:
             shares = agreed.sum(axis=0) / pairs[:, None]
         return cls(people.index, rewards.columns, pairs, shares, count, agreed)
 
-    def influence(self, weight: np.ndarray) -> pd.DataFrame:
+    def influence(self, weight: ndarray) -> pd.DataFrame:
         """Return how much each item moves the weighted share of this half: items x models."""
         filled = weight > 0
         per_pair = weight[filled] / self.pairs[filled]

@@ -104,7 +104,7 @@ def state(
     is_test = table["role"].eq("primary") & table["p"].notna()
     smallest = table[is_test].groupby("claim")["p"].min()
     smallest = smallest.reindex(card.index)
-    return card.assign(**{UNCORRECTED: smallest.map(_short)})
+    return card.assign(**{UNCORRECTED: smallest.map(short)})
 
 
 def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
@@ -413,9 +413,9 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
         rows[claim] = {
             "sentence": sentences[claim],
             "paper": recipe["paper"] if len(with_print) else "",
-            "by the paper's recipe": _of_all(recipe, _short(recipe["as_published"])),
+            "by the paper's recipe": _of_all(recipe, short(recipe["as_published"])),
             "corrected": _of_all(first, ours),
-            "n": _short(first["n"]),
+            "n": short(first["n"]),
             "evidence": first["evidence"] if first["word"] != NOT_TESTABLE else "",
             "word": first["word"],
             "remark": first["remark"] or said,
@@ -434,21 +434,19 @@ def _of_all(row: pd.Series, number: str) -> str:
     return f"{number} of {row['n']:.0f}" if rule in rules.COUNTS else number
 
 
-def _short(number: float) -> str:
-    return "" if pd.isna(number) else short(number)
-
-
 def number_text(row: pd.Series) -> str:
     """Return a number with its interval, `-0.02 [-0.05, 0.01]`; '' where nothing was computed."""
     number = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
-    text = _short(number)
+    text = short(number)
     if text and row["ci_low"] < row["ci_high"]:  # a count of all there is has none
         text += f" [{short(row['ci_low'])}, {short(row['ci_high'])}]"
     return text
 
 
 def short(number: float) -> str:
-    """Return a number to two digits, a large or whole one without decimals."""
+    """Return a number to two digits, a large or whole one without decimals; '' for none."""
+    if pd.isna(number):
+        return ""
     is_whole = float(number).is_integer() or abs(number) >= 100
     return f"{number:.0f}" if is_whole else f"{number:.2g}"
 

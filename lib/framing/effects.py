@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from scipy import stats
 
 # not statsmodels.api, whose import takes a second
@@ -197,12 +198,14 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
 # --- statistics of one model, and how much each word moves them -----------------------------------
 
 
-# Predictors (words,) or (words, k), and rewards (words, columns) -> the statistic of each column,
-# (columns,), and how much each word moves it, (words, columns). A column is a model under a prompt.
-Statistic = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+# The statistic of each column, (columns,), and how much each word moves it, (words, columns). A
+# column is a model under a prompt.
+Moved = tuple[ndarray, ndarray]
+# from predictors (words,) or (words, k), and rewards (words, columns)
+Statistic = Callable[[ndarray, ndarray], Moved]
 
 
-def whole_slope(x: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def whole_slope(x: ndarray, reward: ndarray) -> Moved:
     """Return the slope of reward on x, or on its first column with the others held constant, and
     its influence.
     """
@@ -219,9 +222,9 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
     """
 
     def difference(
-        sentiment: np.ndarray,
-        reward: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        sentiment: ndarray,
+        reward: ndarray,
+    ) -> Moved:
         up = sentiment > 0
         down = sentiment < 0
         above, raises = statistic(sentiment[up], reward[up])
@@ -234,13 +237,13 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
     return difference
 
 
-def log_spread(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def log_spread(_: ndarray, reward: ndarray) -> Moved:
     """Return the log of the standard deviation of rewards, and its influence."""
     log_sd = np.log(reward.std(axis=0))
     return log_sd, crossed.log_sd_influence(reward)
 
 
-def mean(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean(_: ndarray, reward: ndarray) -> Moved:
     """Return the mean reward, and its influence."""
     return reward.mean(axis=0), crossed.mean_influence(reward)
 
@@ -290,9 +293,9 @@ def measured(
 
 def _by_columns(
     statistic: Statistic,
-    x: np.ndarray,
-    y: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    x: ndarray,
+    y: ndarray,
+) -> Moved:
     """Return the statistic of each column of y, (columns,), and its influence, (words, columns);
     NaN where a word has no reward.
     """

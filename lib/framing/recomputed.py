@@ -49,21 +49,27 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
 
 def slope_cells(
     tables: Mapping[str, pd.DataFrame],
-    printed: pd.DataFrame | None = None,
+    printed: pd.DataFrame,
 ) -> pd.DataFrame:
     """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its
     halfwidth of reading.
     """
-    printed = paper_table("fig3c_slopes") if printed is None else printed
     lexicon = lexicons.load("afinn")
     fits = {}
     for how in lexicons.HOW:
-        joined = {}
-        for name, table in tables.items():
-            joined[name] = lexicons.join(table, lexicon, how)
-        rows = effects.observations(joined, ASKED)
+        rows = effects.observations(_join(tables, lexicon, how), ASKED)
         fits[how] = effects.slopes_by_sign(rows)
     return _slope_cells(printed, fits, ["prompt", "sign"])
+
+
+def _join(tables: Mapping[str, pd.DataFrame], *lexicon, **control):
+    """Return the score tables joined to a lexicon, by model; the other arguments as lexicons.join
+    takes them.
+    """
+    return {
+        name: lexicons.join(table, *lexicon, **control)
+        for name, table in tables.items()
+    }
 
 
 def frequency_cells(
@@ -78,9 +84,7 @@ def frequency_cells(
     held = lexicons.load("afinn")
     fits = {}
     for how in lexicons.HOW:
-        joined = {}
-        for name, table in tables.items():
-            joined[name] = lexicons.join(table, known, how, control=held)
+        joined = _join(tables, known, how, control=held)
         rows = effects.observations(joined, ASKED, ["frequency", "sentiment"])
         rows = frequency.log_frequency(rows)
         fits[how] = frequency.frequency_slopes(rows, "sentiment")
@@ -90,14 +94,13 @@ def frequency_cells(
 def combined_cells(
     tables: Mapping[str, pd.DataFrame],
     table: str,
-    printed: pd.DataFrame | None = None,
+    printed: pd.DataFrame,
 ) -> pd.DataFrame:
     """Return the cells of Table A8 or A9: the top and bottom 20 of the texts that all models share.
 
     As published, texts of several ids are left out. Corrected, texts are trimmed. `printed`: as
     cells.printed_lists.
     """
-    printed = cells.printed_lists(table) if printed is None else printed
     combined = {}
     for name, own in tables.items():
         combined[name] = both_and_either(own, "best", "worst")
@@ -110,9 +113,10 @@ def combined_cells(
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the cells of Fig 3C and Tables A8 and A9, by name."""
-    compared = {"Fig 3C": slope_cells(tables)}
+    compared = {"Fig 3C": slope_cells(tables, paper_table("fig3c_slopes"))}
     for name in COMBINED:
-        compared[f"Table {name}"] = combined_cells(tables, name)
+        printed = cells.printed_lists(name)
+        compared[f"Table {name}"] = combined_cells(tables, name, printed)
     return compared
 
 

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pingouin
+from numpy import ndarray
 from scipy import stats
 
 from .. import DATA, InputError
@@ -132,7 +133,7 @@ def explained(
     return pd.DataFrame(correlations)
 
 
-def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
+def partial(covariance: ndarray, columns: Sequence[int]) -> ndarray:
     """Return the correlation of the first two columns with the others held constant. covariance:
     (..., k, k).
     """
@@ -144,10 +145,10 @@ def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
 
 
 def rank_covariances(
-    values: np.ndarray,
+    values: ndarray,
     resamples: int,
     seed: int = 0,
-) -> np.ndarray:
+) -> ndarray:
     """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given
     values of shape (n, k).
 
@@ -159,7 +160,7 @@ def rank_covariances(
         _, code = np.unique(column, return_inverse=True)
         codes.append(code)
 
-    def covariance(drawn: np.ndarray) -> np.ndarray:
+    def covariance(drawn: ndarray) -> ndarray:
         times = np.bincount(drawn, minlength=len(values))
         ranks = np.array([_ranks(code, times) for code in codes])
         return np.cov(ranks, fweights=times)
@@ -167,7 +168,7 @@ def rank_covariances(
     return resampling.bootstrap(covariance, len(values), resamples, seed)
 
 
-def _ranks(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _ranks(codes: ndarray, times: ndarray) -> ndarray:
     """Return each row's average rank among all drawn rows, (n,). codes: the values numbered in
     order.
     """
@@ -195,7 +196,7 @@ def function_words() -> frozenset[str]:
     return frozenset(table["word"])
 
 
-def is_function_word(texts: Sequence[str]) -> np.ndarray:
+def is_function_word(texts: Sequence[str]) -> ndarray:
     """Return whether each trimmed text is a function word in any case, (n,) bool."""
     listed = function_words()
     return np.array([text.strip().lower() in listed for text in texts], dtype=bool)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
@@ -27,10 +28,10 @@ NEAREST, FARTHEST = -30.0, 60.0
 
 
 def optimum(
-    log_reference: np.ndarray,
-    reward: np.ndarray,
+    log_reference: ndarray,
+    reward: ndarray,
     strength: float,
-) -> np.ndarray:
+) -> ndarray:
     """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per
     unit of reward.
 
@@ -43,10 +44,10 @@ def optimum(
 
 
 def best_of(
-    log_reference: np.ndarray,
-    reward: np.ndarray,
+    log_reference: ndarray,
+    reward: ndarray,
     strength: float,
-) -> np.ndarray:
+) -> ndarray:
     """Return the log-probabilities of the best of n = 1 + strength draws from the reference,
     (replies,).
 
@@ -70,11 +71,11 @@ def best_of(
     return log_policy - logsumexp(log_policy)
 
 
-Policy = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+Policy = Callable[[ndarray, ndarray, float], ndarray]
 POLICIES: dict[str, Policy] = {"KL-optimal": optimum, "best of n": best_of}
 
 
-def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
+def kl(log_policy: ndarray, log_reference: ndarray) -> float:
     """Return KL(policy || reference) in nats, >= 0."""
     given = np.exp(log_policy)
     likely = given > 0
@@ -83,7 +84,7 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     return float(max(0.0, nats))
 
 
-def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
+def largest_kl(log_reference: ndarray, reward: ndarray) -> float:
     """Return the KL in nats that both policies approach: that of saying only what has the
     highest reward.
     """
@@ -93,8 +94,8 @@ def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
 
 def strength_at(
     policy: Policy,
-    log_reference: np.ndarray,
-    reward: np.ndarray,
+    log_reference: ndarray,
+    reward: ndarray,
     nats: float,
 ) -> float:
     """Return the strength at which the policy is so many nats from the reference; NaN where it
@@ -218,7 +219,7 @@ def at_budgets(
     return pd.DataFrame(described)
 
 
-def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | str]:
+def describe(rows: pd.DataFrame, log_policy: ndarray) -> dict[str, float | str]:
     """Return what a policy over these replies says, as `at_budgets` lists it."""
     given = np.exp(log_policy)
     frequency = rows["frequency"].to_numpy()
@@ -254,7 +255,7 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
     reward = rows["reward"].to_numpy()
     _, group = np.unique(rows["input_group"], return_inverse=True)
 
-    def by_input(log_strength: float) -> np.ndarray:
+    def by_input(log_strength: float) -> ndarray:
         log_policy = optimum(log_reference, reward, np.exp(log_strength))
         return np.bincount(group, np.exp(log_policy))
 
@@ -323,7 +324,7 @@ def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
 
 def group_ratio(
     rows: pd.DataFrame,
-    log_policy: np.ndarray,
+    log_policy: ndarray,
     group: str,
     resamples: int = 1000,
 ) -> dict[str, float]:
@@ -349,7 +350,7 @@ def group_ratio(
     ratios = np.maximum(inputs["policy"], least) / inputs["reference"]
     logs = np.log(ratios).to_numpy()
 
-    def mean(drawn: np.ndarray) -> float:
+    def mean(drawn: ndarray) -> float:
         return logs[drawn].mean()
 
     draws = resampling.bootstrap(mean, n, resamples)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy import ndarray
 
 from ..models import conversations
 from ..models.reward_models import RewardModel
@@ -21,7 +22,7 @@ Pair = tuple[int, int]
 
 def texts_of(
     model: RewardModel,
-    replies: Iterable[Sequence[int]] | np.ndarray,
+    replies: Iterable[Sequence[int]] | ndarray,
 ) -> list[str]:
     """Return the replies decoded, control tokens and blanks as they are."""
     ids, tokenizer = [[int(i) for i in reply] for reply in replies], model.tokenizer
@@ -54,7 +55,7 @@ class RoundTrip:
             and len(set(conversations.render(model.tokenizer, prompt, TRIMMED))) == 1
         )
 
-    def __call__(self, replies: np.ndarray) -> np.ndarray:
+    def __call__(self, replies: ndarray) -> ndarray:
         """Return whether each reply survives, (replies,) bool, every one put through template
         and tokenizer.
         """
@@ -83,7 +84,7 @@ class RoundTrip:
         """
         return self.between is not None
 
-    def neighbours(self, replies: np.ndarray) -> np.ndarray:
+    def neighbours(self, replies: ndarray) -> ndarray:
         """Return whether each reply's first token can stand first, and each other behind the one
         before, (replies,).
 
@@ -112,7 +113,7 @@ class RoundTrip:
     def chain(
         self,
         n: int,
-        allowed: np.ndarray,
+        allowed: ndarray,
         rng: np.random.Generator,
     ) -> tuple[int, ...]:
         """Return a random reply of n of these tokens that can stand behind each other; () if
@@ -138,7 +139,7 @@ class RoundTrip:
             at, count = at + count, 4 * count
         return None
 
-    def _can(self, pairs: list[Pair]) -> np.ndarray:
+    def _can(self, pairs: list[Pair]) -> ndarray:
         """Return whether the second token of each pair can stand behind the first, (pairs,)
         bool.
         """
@@ -166,7 +167,7 @@ class RoundTrip:
             )
         return np.array([self.known[pair] for pair in pairs], dtype=bool)
 
-    def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
+    def _come_back(self, texts: list[str], replies: ndarray) -> ndarray:
         """Return whether each text is read as what opens the reply and then the reply's own ids,
         (texts,) bool.
         """
@@ -185,9 +186,9 @@ def _known(hub_id: str, revision: str, template: str) -> dict[Pair, bool]:
 def _are(
     inputs: Sequence[Sequence[int]],
     before: Sequence[int],
-    replies: np.ndarray,
+    replies: ndarray,
     after: Sequence[int] = (),
-) -> np.ndarray:
+) -> ndarray:
     """Return whether each input consists of `before`, the reply and `after`, (replies,) bool."""
     opening, closing = [*before], [*after]
     rows = zip(inputs, replies.tolist(), strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from .. import InputError
@@ -29,7 +30,7 @@ class Fluency:
         language_model: LanguageModel,
         model: RewardModel,
         prompt: str,
-        allowed_ids: np.ndarray,
+        allowed_ids: ndarray,
         top_p: float = 0.9,
     ):
         id_of, spoken = (
@@ -47,7 +48,7 @@ class Fluency:
         ids = np.intersect1d(allowed_ids, list(spoken.values()))
         self.allowed = torch.as_tensor(ids, device=language_model.device)  # (allowed,)
 
-    def __call__(self, replies: np.ndarray) -> np.ndarray:
+    def __call__(self, replies: ndarray) -> ndarray:
         """Return whether each reply is fluent, (replies,) bool. Replies are ids, (replies, n)."""
         if not len(replies):
             return np.zeros(0, dtype=bool)
@@ -70,8 +71,8 @@ class Fluency:
     def swaps(
         self,
         reply: Sequence[int],
-        allowed_ids: np.ndarray,
-    ) -> np.ndarray:
+        allowed_ids: ndarray,
+    ) -> ndarray:
         """Return whether each token is fluent in each place of the reply, given what precedes
         it, (n, allowed).
         """
@@ -105,7 +106,7 @@ class Fluency:
         return (likelier < self.top_p) | (self.top_p == 1)
 
     @torch.inference_mode()
-    def _probabilities(self, replies: np.ndarray) -> Tensor:
+    def _probabilities(self, replies: ndarray) -> Tensor:
         """Return the allowed tokens' probabilities in each place and after it, (replies, n + 1,
         allowed) float32.
         """

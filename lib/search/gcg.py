@@ -14,6 +14,7 @@ from operator import itemgetter
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from .objective import MOST_DRAWS, Objective, Reply, as_reply
 
@@ -40,7 +41,7 @@ class Gains:
 
 
 # Yields (replies, n) ids and is sent (replies,) values, or yields Gains and is sent (n, allowed)
-Proposals = Generator[np.ndarray | Gains, np.ndarray, None]
+Proposals = Generator[ndarray | Gains, ndarray, None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Settings:
     seed: int = 0
 
 
-def send(method: Proposals, answer: np.ndarray) -> np.ndarray | Gains | None:
+def send(method: Proposals, answer: ndarray) -> ndarray | Gains | None:
     """Return what the method asks for after it is sent this answer; None if it asks for nothing
     more.
     """
@@ -72,7 +73,7 @@ def send(method: Proposals, answer: np.ndarray) -> np.ndarray | Gains | None:
 def proposed_replies(
     method: Proposals,
     objective: Objective,
-) -> Generator[np.ndarray, np.ndarray, None]:
+) -> Generator[ndarray, ndarray, None]:
     """Yield what the method proposes, and be sent the values. The objective answers its requests
     for gains.
     """
@@ -120,7 +121,7 @@ def gcg(
         reply, _ = best_of(replies, values)
 
 
-def best_of(replies: np.ndarray, values: np.ndarray) -> tuple[Reply, float]:
+def best_of(replies: ndarray, values: ndarray) -> tuple[Reply, float]:
     """Return the reply of the largest value, and this value."""
     best = values.argmax()
     return as_reply(replies[best]), float(values[best])
@@ -160,7 +161,7 @@ def faster_gcg(
 def _swaps_by_loss(
     objective: Objective,
     reply: Reply,
-    loss: np.ndarray,
+    loss: ndarray,
 ) -> Iterator[Reply]:
     """Yield all swaps of the reply, the lowest loss first. loss: (n, allowed)."""
     for (order,) in _lowest_first(loss.reshape(1, -1)):
@@ -171,8 +172,8 @@ def _swaps_by_loss(
 def _swaps(
     objective: Objective,
     reply: Reply,
-    positions: np.ndarray,
-    columns: np.ndarray,
+    positions: ndarray,
+    columns: ndarray,
 ) -> Iterator[Reply]:
     """Yield the reply with one token swapped: at each position in turn, for the allowed token of
     that column.
@@ -185,7 +186,7 @@ def _swaps(
             yield (*reply[:position], token, *reply[position + 1 :])
 
 
-def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
+def _lowest(losses: ndarray, most: int) -> ndarray:
     """Return the columns of the `most` lowest losses of each row, lowest first; much faster than
     sorting all.
     """
@@ -195,7 +196,7 @@ def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     return lowest.indices.numpy()
 
 
-def _lowest_first(losses: np.ndarray) -> Iterator[np.ndarray]:
+def _lowest_first(losses: ndarray) -> Iterator[ndarray]:
     """Yield the columns of each row, lowest loss first, in two parts; the second is ordered only
     if it is asked for.
     """
@@ -217,7 +218,7 @@ class TokensSoFar:
         # one dictionary for every position
         self.best_with = [{token: value} for token in start]
 
-    def note(self, replies: np.ndarray, values: np.ndarray) -> None:
+    def note(self, replies: ndarray, values: ndarray) -> None:
         """Record the values of these replies."""
         for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
             for token, best_with in zip(reply, self.best_with, strict=True):
@@ -304,7 +305,7 @@ def _step(
     seen: set[Reply],
     tokens: TokensSoFar,
     settings: Settings,
-) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+) -> Generator[ndarray, ndarray, tuple[ndarray, ndarray]]:
     """Propose swaps of the reply, then combinations; return them all and their values, none if
     no swap is left.
     """
@@ -326,7 +327,7 @@ def _step(
 def _promising(
     objective: Objective,
     reply: Reply,
-    gains: np.ndarray,
+    gains: ndarray,
     settings: Settings,
     rng: np.random.Generator | None,
 ) -> Iterator[Reply]:
@@ -356,8 +357,8 @@ def _promising(
 
 def _merged(
     reply: Reply,
-    replies: np.ndarray,
-    values: np.ndarray,
+    replies: ndarray,
+    values: ndarray,
 ) -> Iterator[Reply]:
     """Yield the best swaps of a step at different positions, merged one after another."""
     merged, changed = np.array(reply), set()

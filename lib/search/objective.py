@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from .. import InputError
 from ..models import conversations
@@ -27,7 +28,7 @@ PER_SURVIVOR = 4
 Reply = tuple[int, ...]
 
 
-def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
+def allowed_ids(model: RewardModel, which: str = "printable") -> ndarray:
     """Return the token ids that a reply may hold, (allowed,) ascending.
 
     "no specials" leaves out control and added tokens, and "printable" also other texts that do not
@@ -56,7 +57,7 @@ def refuse_other(what: str, value: str, known: Iterable[str]) -> None:
         raise InputError(f"{what} must be one of {', '.join(known)}, not {value!r}")
 
 
-def _refuse_unknown(allowed: np.ndarray, model: RewardModel) -> None:
+def _refuse_unknown(allowed: ndarray, model: RewardModel) -> None:
     """Raise InputError unless two ids or more are allowed, all of the model's vocabulary."""
     vocabulary = list(model.tokenizer.get_vocab().values())
     known = np.count_nonzero(np.isin(allowed, vocabulary))
@@ -85,7 +86,7 @@ class Objective:
         model: RewardModel,
         prompt: str,
         direction: str,
-        allowed_ids: Sequence[int] | np.ndarray,
+        allowed_ids: Sequence[int] | ndarray,
         fluency: Fluency | None = None,
         reply_mode: str = "text",
     ):
@@ -99,7 +100,7 @@ class Objective:
         _refuse_unknown(self.allowed, model)
         self.fluency = fluency
         self.reply_mode = reply_mode
-        self.conditions: list[Callable[[np.ndarray], np.ndarray]] = []
+        self.conditions: list[Callable[[ndarray], ndarray]] = []
         if reply_mode == "text":
             self.conditions.append(self.round_trip)
         if fluency is not None:
@@ -111,18 +112,18 @@ class Objective:
         self.gradients = 0  # how many were taken
         self.distance_to = lru_cache(maxsize=256)(self._distance_to)
 
-    def values(self, replies: np.ndarray) -> np.ndarray:
+    def values(self, replies: ndarray) -> ndarray:
         """Return sign * reward for replies of ids, (replies, n), as (replies,) float32."""
         return self.checked(replies, self.scorer(self.with_closing(replies)))
 
-    def with_closing(self, replies: np.ndarray) -> np.ndarray:
+    def with_closing(self, replies: ndarray) -> ndarray:
         """Return what the model reads after the prompt for replies of one length, (replies, n
         and closing) ids.
         """
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
         return np.concatenate([replies, closing], axis=1)
 
-    def checked(self, replies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    def checked(self, replies: ndarray, rewards: ndarray) -> ndarray:
         """Return the values of these replies, (replies,) float32; InputError for a reward that
         is not finite.
         """
@@ -135,7 +136,7 @@ class Objective:
             )
         return values
 
-    def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
+    def gains(self, reply: Reply, centred: bool = True) -> ndarray:
         """Return the first-order change of the value for every swap of one token, (n, allowed);
         staying brings 0.
 
@@ -150,7 +151,7 @@ class Objective:
         reply: Reply,
         gradient: torch.Tensor,
         centred: bool = True,
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Return the gains of a reply, (n, allowed), from the gradient of its reward, (n and
         closing, d).
         """
@@ -175,13 +176,13 @@ class Objective:
         other.gradients = 0
         return other
 
-    def distances(self, reply: Reply) -> np.ndarray:
+    def distances(self, reply: Reply) -> ndarray:
         """Return the Euclidean distance of every allowed token's embedding from those of the
         reply, (n, allowed).
         """
         return np.stack([self.distance_to(token) for token in reply])
 
-    def _distance_to(self, token: int) -> np.ndarray:
+    def _distance_to(self, token: int) -> ndarray:
         # Without the matrix product, whose rounding would put a token at some distance from itself.
         distances = torch.cdist(
             self._embed([token]).float(),
@@ -200,7 +201,7 @@ class Objective:
         with torch.no_grad():
             return embed(torch.tensor(ids, device=self.model.device))
 
-    def satisfied(self, replies: np.ndarray) -> np.ndarray:
+    def satisfied(self, replies: ndarray) -> ndarray:
         """Return whether each reply satisfies every condition, (replies,) bool."""
         satisfied = np.ones(len(replies), dtype=bool)
         for condition in self.conditions:
@@ -208,13 +209,13 @@ class Objective:
                 satisfied[satisfied] = condition(replies[satisfied])
         return satisfied
 
-    def may_survive(self, replies: np.ndarray) -> np.ndarray:
+    def may_survive(self, replies: ndarray) -> ndarray:
         """Return whether each reply may survive as text by what is known of its neighbours,
         (replies,) bool.
         """
         return self.round_trip.neighbours(replies)
 
-    def all_swaps(self, reply: Reply, position: int) -> np.ndarray:
+    def all_swaps(self, reply: Reply, position: int) -> ndarray:
         """Return the reply with every other allowed token at this position that satisfies
         conditions, (replies, n).
         """
@@ -223,7 +224,7 @@ class Objective:
         replies[:, position] = others
         return replies[self.satisfied(replies)]
 
-    def may_swap(self, reply: Reply) -> np.ndarray:
+    def may_swap(self, reply: Reply) -> ndarray:
         """Return which swaps change a token, and to a fluent one if fluency is given, (n,
         allowed) bool.
         """
@@ -253,7 +254,7 @@ class Objective:
         proposed: Iterator[Reply],
         seen: set[Reply],
         width: int,
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to
         width, n) ids.
 
@@ -302,7 +303,7 @@ def _unseen(proposed: Iterator[Reply], seen: set[Reply]) -> Iterator[Reply]:
             yield reply
 
 
-def as_reply(ids: np.ndarray) -> Reply:
+def as_reply(ids: ndarray) -> Reply:
     """Return the ids as a tuple of Python integers, which can be looked up."""
     return tuple(ids.tolist())
 
@@ -312,8 +313,8 @@ def as_reply(ids: np.ndarray) -> Reply:
 
 def values_together(
     objectives: Sequence[Objective],
-    replies: Sequence[np.ndarray],
-) -> list[np.ndarray]:
+    replies: Sequence[ndarray],
+) -> list[ndarray]:
     """Return the values of each objective's replies, (replies,) float32 each, as from
     Objective.values.
 
@@ -339,7 +340,7 @@ def gains_together(
     objectives: Sequence[Objective],
     replies: Sequence[Reply],
     centred: Sequence[bool],
-) -> list[np.ndarray]:
+) -> list[ndarray]:
     """Return the gains of each objective's reply, (n, allowed) each, as from Objective.gains.
 
     Replies of one length to a prompt that objectives share go through the model together, forward

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from .. import ROOT, InputError, io
 from ..io import replacing
@@ -110,8 +111,8 @@ class Trace:
 
     def score(
         self,
-        replies: np.ndarray,
-    ) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
+        replies: ndarray,
+    ) -> Generator[ndarray, ndarray, ndarray]:
         """Return the values of the replies, (replies,) float32. Yield those not scored before,
         to be sent theirs.
         """
@@ -130,7 +131,7 @@ class Trace:
             self.improvements.append((self.evaluations, reward))
         return values
 
-    def _write(self, replies: list[Reply], values: np.ndarray) -> None:
+    def _write(self, replies: list[Reply], values: ndarray) -> None:
         if self.path is None:
             return
         rows = np.zeros(len(replies), dtype=self.row)
@@ -142,7 +143,7 @@ class Trace:
             file.write(rows.tobytes())
 
 
-def _checks(rows: np.ndarray) -> np.ndarray:
+def _checks(rows: ndarray) -> ndarray:
     """Return the CRC-32 of each row of a trace, without its last field, (rows,)."""
     size, content = rows.dtype.itemsize, rows.tobytes()
     checks = (
@@ -172,7 +173,7 @@ class SearchResult:
 
 def search(
     objective: Objective,
-    start: Sequence[int] | np.ndarray,
+    start: Sequence[int] | ndarray,
     settings: Settings | None = None,
     *,
     goal: float | None = None,
@@ -228,7 +229,7 @@ def search_both_ways(
 
 def search_together(
     objectives: Sequence[Objective],
-    starts: Sequence[Sequence[int] | np.ndarray],
+    starts: Sequence[Sequence[int] | ndarray],
     settings: Sequence[Settings],
     *,
     goal: float | None = None,
@@ -247,7 +248,7 @@ def search_together(
         for objective, start, how in zip(objectives, starts, settings, strict=True)
     ]
     results: dict[int, SearchResult] = {}
-    asked: dict[int, np.ndarray | Gains] = {}  # by the number of the search
+    asked: dict[int, ndarray | Gains] = {}  # by the number of the search
     # None starts a generator
     answers: dict[int, Any] = dict.fromkeys(range(len(searches)))
     while answers:
@@ -262,9 +263,9 @@ def search_together(
 
 
 def _answers_to(
-    asked: Mapping[int, np.ndarray | Gains],
+    asked: Mapping[int, ndarray | Gains],
     objectives: Sequence[Objective],
-) -> dict[int, np.ndarray]:
+) -> dict[int, ndarray]:
     """Return the gains that searches ask for, by the number of the search; if none does, the values
     of their replies.
 
@@ -281,7 +282,7 @@ def _answers_to(
         )
         return dict(zip(gains, found, strict=True))
     proposed = {
-        number: each for number, each in asked.items() if isinstance(each, np.ndarray)
+        number: each for number, each in asked.items() if isinstance(each, ndarray)
     }
     values = values_together(
         [objectives[number] for number in proposed], list(proposed.values())
@@ -296,7 +297,7 @@ def _searching(
     goal: float | None,
     certify: bool,
     traces: Path | None,
-) -> Generator[np.ndarray | Gains, np.ndarray, SearchResult]:
+) -> Generator[ndarray | Gains, ndarray, SearchResult]:
     """Return the result of a search. Yield the replies and gains that it asks for, to be sent
     values and gains.
     """
@@ -333,7 +334,7 @@ def _steps(
     value: float,
     settings: Settings,
     goal: float | None,
-) -> Generator[np.ndarray | Gains, np.ndarray, int]:
+) -> Generator[ndarray | Gains, ndarray, int]:
     """Let a method take its steps until the budget or the method ends, or the goal is reached.
     Return how many gradients it took.
     """
@@ -400,7 +401,7 @@ def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
 def _sweep(
     objective: Objective,
     trace: Trace,
-) -> Generator[np.ndarray, np.ndarray, None]:
+) -> Generator[ndarray, ndarray, None]:
     """Score all swaps of one token of the best reply, on to the best, until a whole round improves
     nothing.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.spatial.distance import squareform
 from sklearn.manifold import MDS
 
 from ..stats import resampling
@@ -179,8 +180,7 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     """
     k = len(matrix)
     values = matrix.to_numpy(dtype=float)
-    pairs = values[np.triu_indices(k, 1)]
-    mean = float(pairs.mean())
+    mean = float(squareform(values, checks=False).mean())
     if k < 3:
         return mean, float("nan"), float("nan")
     # a model's mean with the others
@@ -198,11 +198,10 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
     3 pairs.
     """
     names = first.index
-    pairs = np.triu_indices(len(names), 1)
     if len(names) < 3:
         return float("nan")
-    x = first.loc[names, names].to_numpy(dtype=float)[pairs]
-    y = second.loc[names, names].to_numpy(dtype=float)[pairs]
+    x = squareform(first, checks=False)
+    y = squareform(second.loc[names, names], checks=False)
     return float(np.corrcoef(x, y)[0, 1])
 
 

@@ -33,7 +33,8 @@ HARM = re.compile(
     r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE
 )
 
-KINDS = ["offensive", "harm", "a group", "code", "other"]  # the first that fits counts
+
+KINDS = ["offensive", "harm", "a group", "code", "other"]
 
 
 def is_code(text: str) -> bool:
@@ -78,22 +79,17 @@ def kinds(grid: pd.DataFrame) -> pd.DataFrame:
     Each text counts once, as the first kind that fits.
     """
     texts = grid.loc["pessimal"]
-    kind_of = texts.map(_kind)
-    counts = pd.DataFrame(0, texts.columns, KINDS)
-    for name in texts:
-        count = kind_of[name].value_counts()
-        counts.loc[name] = count.reindex(KINDS, fill_value=0)
+    first = texts.map(_kind)
+    counts = first.apply(lambda column: column.value_counts())
+    counts = counts.reindex(KINDS).fillna(0).astype(int)
     length = texts.map(lambda text: len(text.strip()))
-    return counts.assign(**{"mean length": length.mean()})
+    return counts.T.assign(**{"mean length": length.mean()})
 
 
 def _kind(text: str) -> str:
-    """Return the first kind that fits a text."""
-    fits = (is_offensive, is_harm, names_a_group, is_code)
-    for kind, fit in zip(KINDS, fits, strict=False):
-        if fit(text):
-            return kind
-    return KINDS[-1]
+    """Return the first of KINDS that fits a text."""
+    fits = [is_offensive(text), is_harm(text), names_a_group(text), is_code(text), True]
+    return KINDS[fits.index(True)]
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -7,11 +7,11 @@ model its interval (Cameron, Gelbach and Miller 2011, Journal of Business & Econ
 238-249).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from scipy import stats
 
 from .. import InputError
@@ -122,7 +122,7 @@ def crossed(
     return Crossed(mean, error, low, high, p, n, models)
 
 
-def _clustered_variance(pseudo: np.ndarray) -> float:
+def _clustered_variance(pseudo: ndarray) -> float:
     """Return the variance of the mean of pseudo-values (words, models), clustered by both."""
     from statsmodels.regression.linear_model import OLS  # here, because few need it
 
@@ -146,10 +146,10 @@ def mean_influence(values):
 
 
 def slope_influence(
-    x: Sequence[float] | np.ndarray,
-    y: np.ndarray,
-    controls: np.ndarray | None = None,
-) -> np.ndarray:
+    x: ndarray,
+    y: ndarray,
+    controls: ndarray | None = None,
+) -> ndarray:
     """Return how much each word moves the least-squares slope of y on x, in units of the slope; the
     shape of y.
 
@@ -169,10 +169,10 @@ def slope_influence(
 
 
 def slope(
-    x: Sequence[float] | np.ndarray,
-    y: np.ndarray,
-    controls: np.ndarray | None = None,
-) -> np.ndarray:
+    x: ndarray,
+    y: ndarray,
+    controls: ndarray | None = None,
+) -> ndarray:
     """Return the least-squares slope of y on x with the controls held constant; arguments as in
     slope_influence.
     """
@@ -183,9 +183,9 @@ def slope(
 
 
 def _beyond(
-    x: np.ndarray,
-    controls: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
+    x: ndarray,
+    controls: ndarray | None,
+) -> tuple[ndarray, ndarray]:
     """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not
     predict.
     """
@@ -196,7 +196,7 @@ def _beyond(
     return others, x - others @ coefficients
 
 
-def log_sd_influence(values: np.ndarray) -> np.ndarray:
+def log_sd_influence(values: ndarray) -> ndarray:
     """Return how much each word moves the log of the standard deviation of the values, in their
     shape: (n, ...).
 

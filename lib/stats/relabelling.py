@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from scipy.spatial.distance import squareform
 
 from .. import InputError
@@ -21,6 +22,7 @@ EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
 # orders that only swap equal models give the observed value up to rounding
 SLACK = 1e-9
 
+Two = tuple[ndarray, ndarray]
 # trait -> similarity of models by this trait, models x models
 Predictors = Mapping[str, pd.DataFrame]
 
@@ -101,8 +103,8 @@ def interval(
 
 def _is_rejected(
     effect: float,
-    observed: tuple[np.ndarray, np.ndarray],
-    blocks: Sequence[tuple[np.ndarray, np.ndarray]],
+    observed: Two,
+    blocks: Sequence[Two],
     level: float,
 ) -> bool:
     """Return whether the test rejects an effect; for the arrays see `interval`."""
@@ -116,7 +118,7 @@ def _is_rejected(
     return reached / relabellings < 1 - level
 
 
-def as_square(pairs: np.ndarray) -> np.ndarray:
+def as_square(pairs: ndarray) -> ndarray:
     """Return values of pairs i < j, row by row, as a symmetric matrix with a diagonal of zeros."""
     return squareform(pairs)
 
@@ -141,10 +143,10 @@ def _end(estimate: float, reach: float, is_rejected: Callable[[float], bool]) ->
 
 
 def _relabelled(
-    residual: np.ndarray,
-    values: Sequence[np.ndarray],
+    residual: ndarray,
+    values: Sequence[ndarray],
     permutations: int,
-) -> Iterator[np.ndarray]:
+) -> Iterator[ndarray]:
     """Yield the products of the relabelled residual with each of some values, all (pairs,): for the
     observed order, (values, 1), then for all orders, in blocks that hold the observed one again.
     """
@@ -162,7 +164,10 @@ def _relabelled(
         yield sums
 
 
-def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
+def _shares_of_length(
+    sums: ndarray,
+    total: float,
+) -> Two:
     """Return the first two rows of `products`, divided by the length that the other rows leave of
     the predictor.
 
@@ -179,7 +184,7 @@ def _residuals(
     matrix: pd.DataFrame,
     predictors: Predictors,
     name: str,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray, ndarray]:
     """Return what the other predictors leave of the outcome and of this one, (pairs,), and their
     basis, (pairs, k).
     """
@@ -196,11 +201,11 @@ def _residuals(
 
 
 def _strengths(
-    free: np.ndarray,
-    residual: np.ndarray,
-    basis: np.ndarray,
+    free: ndarray,
+    residual: ndarray,
+    basis: ndarray,
     permutations: int,
-) -> Iterator[np.ndarray]:
+) -> Iterator[ndarray]:
     """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders.
     |t| rises with them.
 
@@ -215,7 +220,11 @@ def _strengths(
         yield np.where(left > least, strength, 0.0)
 
 
-def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
+def products(
+    square: ndarray,
+    weights: ndarray,
+    orders: ndarray,
+) -> ndarray:
     """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m,
     orders).
 
@@ -227,7 +236,7 @@ def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.
     return weights[:, first, second] @ relabelled.T
 
 
-def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+def every_product(square: ndarray, weights: ndarray) -> Iterator[ndarray]:
     """Yield the `products` of each of the n! orders, in blocks (m, a, b).
 
     A block puts one half of the labels into the first half of the places. Sums over pairs inside a
@@ -259,7 +268,7 @@ def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarra
         yield within + across
 
 
-def _every_order(n: int) -> np.ndarray:
+def _every_order(n: int) -> ndarray:
     """Return the n! orders of 0 to n - 1, (n!, n)."""
     orders = itertools.permutations(range(n))
     return np.array(list(orders), dtype=int)
@@ -269,7 +278,7 @@ def observations(
     matrix: pd.DataFrame,
     predictors: Predictors,
     entries: str,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Two:
     """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
     `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix.

@@ -5,16 +5,17 @@ permutation test.
 from collections.abc import Callable
 
 import numpy as np
+from numpy import ndarray
 
 INTERVAL = (0.025, 0.975)  # quantiles of draws that make a 95% interval
 
 
 def bootstrap(
-    statistic: Callable[[np.ndarray], object],
+    statistic: Callable[[ndarray], object],
     n: int,
     resamples: int,
     seed: int = 0,
-) -> np.ndarray:
+) -> ndarray:
     """Return a statistic of n observations drawn with replacement, once per resample: (resamples,
     ...).
 
@@ -28,7 +29,7 @@ def bootstrap(
     return np.array(draws)
 
 
-def interval(draws) -> tuple[np.ndarray, np.ndarray]:
+def interval(draws) -> tuple[ndarray, ndarray]:
     """Return ci_low and ci_high, the 2.5th and 97.5th percentiles of draws (resamples, ...); NaN
     draws are ignored.
     """
@@ -48,7 +49,7 @@ def side(ci_low: float, ci_high: float, limit: float = 0.0) -> str:
     return "undecided"
 
 
-def orders(n: int, permutations: int) -> np.ndarray:
+def orders(n: int, permutations: int) -> ndarray:
     """Return (permutations + 1, n): the observed order, 0 to n - 1, then random ones."""
     random = np.random.default_rng(0)
     observed = np.arange(n)
