@@ -21,14 +21,18 @@ AGGREGATES = ("median with people", "median of models", "mean of models")
 def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
     """Return rewards and ratings of the items that both have, in the order of the rewards.
 
-    Raise InputError if an item stands twice in one of them.
+    Raise InputError if an item stands twice in one of them, or if a rating is missing.
     """
     for name, table in (("the rewards", rewards), ("people's ratings", people)):
         twice = table.index[table.index.duplicated()]
         if len(twice):
             raise InputError(f"{name} hold {twice[0]!r} twice; keep one row per item")
     both = rewards.index[rewards.index.isin(people.index)]
-    return rewards.loc[both], people.loc[both]
+    ratings = people.loc[both]
+    missing = pd.DataFrame(ratings).isna().any(axis=1)
+    if missing.any():
+        raise InputError(f"item {missing.idxmax()!r} has no rating; leave it out")
+    return rewards.loc[both], ratings
 
 
 def ranks(values):
