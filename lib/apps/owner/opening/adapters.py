@@ -53,21 +53,17 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     """
     adapter = adapter_of(folder)
     config = read_json(base / "config.json")
-    files = first_file(folder, "adapter_model")
-    if not files:
+    weights = first_file(folder, "adapter_model")
+    if not weights:
         raise InputError(
             f"{folder} holds an adapter's configuration but no weights; download it again"
         )
-    stored = trained_ones(read_tensors(files[0]))
-    own = {  # what was trained in full
-        name.removeprefix("base_model.model."): tensor
-        for name, tensor in stored.items()
-        if ".lora_" not in name
-    }
+    stored = trained_ones(read_tensors(weights[0]))
+    own = _trained_in_full(stored)
     kind = TASKS.get(str(adapter.get("task_type")), AutoModelForCausalLM)
     if kind is not AutoModelForCausalLM:
-        heads = [tensor for name, tensor in own.items() if name.endswith(HEADS)]
-        config |= label_fields(len(heads[0]) if heads else 1)
+        rows = [len(tensor) for name, tensor in own.items() if name.endswith(HEADS)]
+        config |= label_fields(rows[0] if rows else 1)
     memory = (
         f"{folder} is an adapter whose base, {base}, does not fit into memory in float32, as "
         "merging needs; merge it on a larger machine"
@@ -76,8 +72,8 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     remedy = "give the adapter's own base, or merge it where it was trained"
     with enough_memory(line=memory), refusing(problem, remedy):
         merged = _merged(kind, folder, base, stored, config.get("num_labels"))
-        named = config.get("dtype") or config.get("torch_dtype") or "float32"
-        dtype = getattr(torch, named)
+        named = config.get("dtype") or config.get("torch_dtype")
+        dtype = getattr(torch, named or "float32")
         tensors = {
             name: own[name] if name in own else tensor.to(dtype)
             for name, tensor in _untied(merged).items()
@@ -104,6 +100,15 @@ def trained_ones(stored: dict[str, Tensor]) -> dict[str, Tensor]:
         if SAVED not in name and ".original_module." not in name
     }
     return usual | trained
+
+
+def _trained_in_full(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors that are no part of a LoRA, by their names in the base."""
+    return {
+        name.removeprefix("base_model.model."): tensor
+        for name, tensor in stored.items()
+        if ".lora_" not in name
+    }
 
 
 def _untied(model: PreTrainedModel) -> dict[str, Tensor]:
