@@ -8,12 +8,12 @@ without a kernel, as in a test, a section that lacks something raises InputError
 import ast
 import itertools
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 import pandas as pd
 from IPython import get_ipython
 
 from .. import InputError
+from ..io import did_you_mean
 from ..tables import registry, scores
 from ..tables.collection import Collection
 
@@ -38,9 +38,7 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     listed = ", ".join(name for name in declared if name != "collections")
     for name in itertools.chain(*map(_literals_in, _parameter_cells())):
         if name not in declared:
-            near = ""
-            for close in get_close_matches(name, declared, n=1):
-                near = f" (did you mean '{close}'?)"
+            near = did_you_mean(name, declared)
             raise InputError(
                 f"unknown parameter '{name}'{near}; this notebook has {listed}"
             )

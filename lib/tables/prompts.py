@@ -7,7 +7,6 @@ Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_supe
 
 import itertools
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
@@ -62,10 +61,7 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
         if io.checked(name, "a prompt") not in ours:
-            near = "".join(
-                f" (did you mean '{near}'?)"
-                for near in get_close_matches(name, ours, n=1)
-            )
+            near = io.did_you_mean(name, ours)
             raise InputError(
                 f"unknown prompt '{name}'{near}; name one of data/prompts.csv, or a csv with "
                 "prompt,text"

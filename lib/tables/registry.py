@@ -5,7 +5,6 @@ and without weights.
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from .. import DATA, ROOT, InputError
-from ..io import checked
+from ..io import checked, did_you_mean
 from .collection import EMBEDDED, OWN, Collection
 
 # small models that are trained first; notebooks about them run meanwhile
@@ -76,10 +75,7 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
             nickname = re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.")
         given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
-    near = "".join(
-        f" (did you mean '{near}'?)"
-        for near in get_close_matches(name, models["nickname"], n=1)
-    )
+    near = did_you_mean(name, models["nickname"])
     raise InputError(
         f"unknown {kind} '{name}'{near}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a "
         "hub id (owner/name) or a folder"
