@@ -54,23 +54,32 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH, least: int = 1) -
     tokens = suffixes.numpy()
     lengths = (tokens >= 0).sum(1)
     width = max(width, int(lengths.max()))
+    is_new, row_of = _new_in_rows(tokens, lengths, width)
+    column_of = _assign_columns(is_new, row_of)  # (n, longest)
+    count = max(int(row_of[-1]) + 1, least)
+    ids = np.zeros((count, width), dtype=np.int64)
+    depths = np.zeros_like(ids)
+    replies, depth_of = np.nonzero(is_new)  # of each node, in the order of the rows
+    places = row_of[replies], column_of[is_new]
+    ids[places], depths[places] = tokens[is_new], depth_of
+    seen = _seen(ids.shape, places, column_of[replies], depth_of, device)
+    leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
+    parts = (torch.from_numpy(part).to(device) for part in (ids, depths, leaves))
+    ids_of, depths_of, leaves_of = parts
+    return Rows(ids_of, depths_of, seen, leaves_of)
+
+
+def _new_in_rows(
+    tokens: np.ndarray, lengths: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which tokens no reply before in the same row has, (n, longest) bool, and the row of
+    each reply, (n,).
+    """
     is_new = trees.new_tokens(tokens)
-    row_of = _assign_rows(is_new.sum(1), lengths, width)  # (n,)
+    row_of = _assign_rows(is_new.sum(1), lengths, width)
     begins = np.append(True, row_of[1:] != row_of[:-1])
     is_new[begins] = tokens[begins] >= 0
-    column_of = _assign_columns(is_new, row_of)  # (n, longest)
-    replies, depths = np.nonzero(is_new)  # of each node, in the order of the rows
-    rows, columns = row_of[replies], column_of[is_new]
-    count = max(int(row_of[-1]) + 1, least)
-    ids, depth_of = np.zeros((2, count, width), dtype=np.int64)
-    ids[rows, columns] = tokens[is_new]
-    depth_of[rows, columns] = depths
-    leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
-    nodes, ancestors = _pairs_of(column_of[replies], depths)
-    # a node sees its ancestors and itself
-    seen = _seen(ids.shape, (rows[nodes], columns[nodes], ancestors), device)
-    nodes_of = torch.from_numpy(np.stack([ids, depth_of])).to(device)
-    return Rows(nodes_of[0], nodes_of[1], seen, torch.from_numpy(leaves).to(device))
+    return is_new, row_of
 
 
 def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
@@ -92,18 +101,23 @@ def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
 
 def _seen(
     shape: tuple[int, ...],
-    pairs: tuple[np.ndarray, np.ndarray, np.ndarray],
+    places: tuple[np.ndarray, np.ndarray],
+    columns: np.ndarray,
+    depths: np.ndarray,
     device: str,
 ) -> Tensor:
-    """Return which nodes of a row each node sees, (rows, width, width) bool: padding sees itself.
+    """Return which nodes of a row each node sees, (rows, width, width) bool: its ancestors and
+    itself.
 
-    pairs: the row, the column and an ancestor's column, (pairs,) each.
+    places: the row and the column of each node. columns: those of its reply's tokens, (nodes,
+    longest). depths: (nodes,).
     """
     rows, width = shape
     itself = torch.eye(width, dtype=torch.bool, device=device)
     seen = itself.repeat(rows, 1, 1)
-    places = tuple(torch.from_numpy(part).to(device) for part in pairs)
-    seen[places] = True
+    nodes, ancestors = _pairs_of(columns, depths)
+    pairs = (*(part[nodes] for part in places), ancestors)
+    seen[tuple(torch.from_numpy(part).to(device) for part in pairs)] = True
     return seen
 
 

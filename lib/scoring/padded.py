@@ -179,13 +179,12 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
     # the prompt of each, (replies,)
     counts = [len(block.shard) for block in blocks]
     owner = np.repeat(np.arange(len(blocks)), counts)
-    pairs = zip(owner, replies, strict=True)
-    whole = [prompts[number] + reply for number, reply in pairs]
+    lengths = np.array(list(map(len, prompts)))[owner]
+    whole = [prompts[owner[i]] + reply for i, reply in enumerate(replies)]
     if issubclass(stages.reader_of(model), WholeConversations):
         before = [blocks[number].inputs.conversation.prefix_ids for number in owner]
         return rewards_of_padded(model, *_padded(model, whole), before)
     read_at = _positions_read(model, whole)
-    lengths = np.array([len(prompts[number]) for number in owner])
     in_replies = read_at - lengths  # negative where a reward is read in the prompt
     has_prompts = bool(lengths.min())
     if len(replies) > len(blocks) and in_replies.min() >= 0 and has_prompts:
