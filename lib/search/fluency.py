@@ -2,12 +2,16 @@
 precedes it.
 """
 
+import copy
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from .. import InputError
 from ..models.language_models import LanguageModel
@@ -110,13 +114,36 @@ class Fluency:
         """Return the allowed tokens' probabilities in each place and after it, (replies, n + 1,
         allowed) float32.
         """
-        ids = np.concatenate(
-            [np.tile(self.frame, (len(replies), 1)), replies],
-            axis=1,
-        ).astype(np.int64)
-        model, places = self.language_model.model, replies.shape[1] + 1
-        logits = model(
-            torch.tensor(ids, device=self.language_model.device),
-            logits_to_keep=places,
-        ).logits
+        ids = torch.as_tensor(replies.astype(np.int64), device=self.allowed.device)
+        keys, first = self._prompt_read
+        first = first.expand(len(ids), 1, -1)
+        if not ids.shape[1]:
+            logits = first
+        elif keys is None:
+            logits = self._logits_of_whole(ids)
+        else:
+            keys = copy.deepcopy(keys)  # since reading adds to them
+            keys.batch_repeat_interleave(len(ids))
+            after = self.language_model.model(ids, past_key_values=keys).logits
+            logits = torch.cat([first, after], dim=1)
         return logits[..., self.allowed].float().softmax(-1)
+
+    @cached_property
+    def _prompt_read(self) -> tuple[DynamicCache | None, Tensor]:
+        """Return the keys and values of the prompt, and the logits after it, (1, 1, outputs).
+
+        None in place of keys where some layer keeps more than keys and values of tokens: then each
+        reply is read with its prompt.
+        """
+        frame = torch.tensor([self.frame], device=self.language_model.device)
+        read = self.language_model.model(frame, use_cache=True, logits_to_keep=1)
+        keys = read.past_key_values
+        layers = keys.layers if isinstance(keys, DynamicCache) else []
+        are_keys = [isinstance(layer, DynamicLayer) for layer in layers]
+        return keys if are_keys and all(are_keys) else None, read.logits
+
+    def _logits_of_whole(self, ids: Tensor) -> Tensor:
+        """Return the logits in each place of the replies and after it, as for _probabilities."""
+        frame = torch.tensor(self.frame, device=ids.device).expand(len(ids), -1)
+        whole, places = torch.cat([frame, ids], dim=1), ids.shape[1] + 1
+        return self.language_model.model(whole, logits_to_keep=places).logits

@@ -49,6 +49,8 @@ class Declared:
     seconds: float = 30  # usual time on one core; a measured time replaces it
     # parameters with which a first run executes it for V-Smol-135M, too
     first_run: Mapping | None = None
+    # parameters with which a first run executes it for the small models: smaller samples
+    small: Mapping | None = None
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,14 @@ def plan(
 
     - models: nickname -> what to load
     - requested: whether the reader named these models; otherwise some notebooks run for a part of
-      them only
+      the small ones only, or with the smaller samples that they declare
     """
     jobs = []
     for notebook in find_notebooks(folder):
         declared = declared_by(notebook)
         if _is_about(notebook, declared, collection):
+            if requested or not collection.is_embedded:
+                declared = replace(declared, small=None)
             chosen = _chosen_models(declared, models or {}, requested)
             jobs += [
                 _job_for(notebook, collection, declared, *model)
@@ -148,6 +152,7 @@ def _job_for(
     defaults = parameters_of(notebook)
     given = {"collection": collection.name, "model": load}
     given = {name: value for name, value in given.items() if name in defaults}
+    given |= declared.small or {}
     # two may not fit into memory
     alone = declared.trains or bool(nickname) and not collection.is_embedded
     artefacts = _inputs(collection, declared, nickname, load)
@@ -278,6 +283,8 @@ class Result:
     wrote: tuple[str, ...] = ()
     # processor time of the notebook and of all that it started
     core_seconds: float = 0.0
+    # memory of the largest of these processes, in GB; 0 where the system does not tell
+    peak_gb: float = 0.0
 
     @property
     def went_wrong(self) -> bool:
@@ -318,6 +325,7 @@ def _result_of(values: dict) -> Result:
         values["key"],
         tuple(map(str, values["wrote"])),
         float(values.get("core_seconds", 0.0)),
+        float(values.get("peak_gb", 0.0)),
     )
 
 

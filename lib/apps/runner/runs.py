@@ -395,7 +395,7 @@ def job_of(notebook: Path) -> Job | None:
     study = Collection(defaults["collection"])
     own = study.kind == "own" and defaults.get("model")
     models = {} if study.is_published else find_models([own] if own else [])
-    jobs = plan(notebook.parent, study, models, requested=bool(own))
+    jobs = plan(notebook.parent, study, models)  # with all of its samples
     return next(
         (
             job

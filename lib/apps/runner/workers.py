@@ -204,11 +204,23 @@ def outcome(job: Job, **engine) -> Result:
         "failed" if cause else "run",
         cause=cause,
         core_seconds=round(sum(os.times()[:4]) - begun, 1),
+        peak_gb=_peak_gb(),
     )
     return replace(
         result,
         wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside),
     )
+
+
+def _peak_gb() -> float:
+    """Return the memory of the largest process that this one has started and that has ended, in
+    GB. Linux alone tells it in kilobytes; elsewhere it is 0.
+    """
+    if sys.platform != "linux":
+        return 0.0
+    import resource
+
+    return round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, 2)
 
 
 # --- kernels that are forks -----------------------------------------------------------------------
