@@ -129,6 +129,7 @@ class Fluency:
         return logits[..., self.allowed].float().softmax(-1)
 
     @cached_property
+    @torch.inference_mode()
     def _prompt_read(self) -> tuple[DynamicCache | None, Tensor]:
         """Return the keys and values of the prompt, and the logits after it, (1, 1, outputs).
 

@@ -119,6 +119,18 @@ def test_a_reply_is_fluent_if_every_token_is_in_its_nucleus(models, kind):
         assert 6 <= sum(expected) < 12
 
 
+def test_a_prompt_whose_keys_cannot_be_kept_is_read_with_each_reply(pair, ids):
+    kept, whole = (Fluency(pair[1], pair[0], PROMPT, ids) for _ in range(2))
+    keys, after_prompt = kept._prompt_read
+    assert keys is not None
+    whole.__dict__["_prompt_read"] = None, after_prompt
+    for length in (0, 1, 3):
+        replies = np.random.default_rng(length).choice(ids, (5, length))
+        found = [fluency._probabilities(replies) for fluency in (kept, whole)]
+        assert found[0].shape == (5, length + 1, len(ids))
+        torch.testing.assert_close(*found)
+
+
 def test_swaps_tell_for_each_place_what_may_follow(pair):
     model, language_model = pair
     allowed = allowed_ids(model, "printable")

@@ -187,6 +187,25 @@ def test_what_waits_for_what(project, write_notebook):
     assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
 
 
+def test_a_first_run_takes_the_smaller_samples_that_a_notebook_declares(
+    project, write_notebook
+):
+    folder = project / "notebooks"
+    parameters = 'collection = "embedded"\nheads = 20'
+    path = write_notebook(
+        folder / "05_heads.ipynb", "1", parameters=parameters, small={"heads": 10}
+    )
+
+    def heads_of(study, **how):
+        [job] = [job for job in plan(folder, study, **how) if job.number == "05"]
+        return job.parameters.get("heads")
+
+    assert heads_of(EMBEDDED, requested=False) == 10
+    assert heads_of(EMBEDDED) is None  # the notebook's own
+    assert heads_of(OWN, requested=False) is None
+    assert "heads" not in runs.job_of(path).parameters  # as it is committed
+
+
 def test_which_job_is_next():
     first, second = (Job(Path(f"0{n}_x.ipynb"), OWN, "", {}) for n in (1, 2))
     waits = Job(Path("03_x.ipynb"), OWN, "", {}, after=("01_x",))
