@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+from conftest import refusal_of
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -102,6 +103,34 @@ def trainer_of(folder, where) -> Trainer:
     return RewardTrainer(
         model, arguments, train_dataset=data, processing_class=tokenizer
     )
+
+
+def test_a_quick_card_measures_a_sample_and_is_not_compared_with_a_whole_one(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.undo()  # all texts
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+    trainer = trainer_of(folder, tmp_path)
+    given = {"collection": "trial", "name": "quick", "quick": True}
+    trainer.add_callback(callback.ValueCardCallback(trainer, every=STEPS, **given))
+    trainer.train()
+    some = scores.read(scores.path_of(STUDY, "quick-step-000000"))
+    asked = set(outside.texts()["reply"])
+    assert set(measures.words()[::4]) < set(some["text"]) < asked
+    assert len(some) < len(asked) / 6
+    logged = [
+        {key for key in row if key.startswith(callback.LOGGED)}
+        for row in trainer.state.log_history
+    ]
+    measured = measures.MEASURES.index.drop("read_as_itself")
+    assert logged.count({callback.LOGGED + key for key in measured}) == 2
+
+    whole = outside.replies()
+    rewards = np.random.default_rng(0).normal(size=(len(whole), len(measures.PROMPTS)))
+    table = pd.DataFrame(rewards, whole, measures.PROMPTS)
+    outside.write_table(table, "whole", STUDY)
+    names = ["quick-step-000003", "whole"]
+    refusal_of(lambda: compare.of_models(names, "trial"), "number of texts", "same")
 
 
 def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(

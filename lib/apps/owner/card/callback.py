@@ -41,9 +41,9 @@ class ValueCardCallback(TrainerCallback):
     The measures go to the trainer's log, and the rewards to score tables `<name>-step-<step>`. At
     the end the steps are compared as `make compare` does. Without a name, that of the trainer's
     output folder is taken. Without a collection, the tables of a training have one of their own,
-    with the training's name. InputError at the start of the training if the model or its tokenizer
-    cannot be used. Every later problem, of any kind, is a warning, because a training is worth more
-    than its card.
+    with the training's name. quick: score a sample of the texts, see outside.replies. InputError at
+    the start of the training if the model or its tokenizer cannot be used. Every later problem, of
+    any kind, is a warning, because a training is worth more than its card.
     """
 
     def __init__(
@@ -53,12 +53,13 @@ class ValueCardCallback(TrainerCallback):
         *,
         name: str | None = None,
         collection: str | None = None,
+        quick: bool = False,
     ):
         if type(every) is not int or every < 1:
             raise InputError(
                 f"a card every {every!r} steps is impossible; give a whole number of steps from 1"
             )
-        self.trainer, self.every = trainer, every
+        self.trainer, self.every, self.quick = trainer, every, quick
         self.name = io.checked(
             name or Path(str(trainer.args.output_dir)).name, "a model"
         )
@@ -76,7 +77,7 @@ class ValueCardCallback(TrainerCallback):
             in_training(others["model"], others.get("processing_class"), self.name),
         )
         if state.is_world_process_zero:
-            self.replies = pd.Index(outside.texts()["reply"].unique())
+            self.replies = outside.replies(self.quick)
             # What is read does not depend on the weights, so the texts are tokenised once.
             self.inputs = list(
                 engine.prepare(

@@ -147,11 +147,13 @@ def is_labelled(nickname: str) -> bool:
 
 
 def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rewards of a card's texts in a table, replies x prompts, in the form of
-    `type_texts`; one head.
+    """Return the rewards of those of a card's texts that are in a table, replies x prompts, in
+    the form of `type_texts`; one head.
     """
-    rewards = {prompt: table.loc[words(), [prompt]] for prompt in PROMPTS}
-    rewards["items"] = table.loc[items().index, [PROMPTS[0]]]
+    typed = words().intersection(table.index, sort=False)
+    rewards = {prompt: table.loc[typed, [prompt]] for prompt in PROMPTS}
+    ranked = items().index.intersection(table.index, sort=False)
+    rewards["items"] = table.loc[ranked, [PROMPTS[0]]]
     return {
         name: typed.astype(float).set_axis([0], axis=1)
         for name, typed in rewards.items()
@@ -235,7 +237,9 @@ def of_models(
     Rewards are as from `type_texts`, with any models as columns. Sentiment and frequency use the
     words that VADER does not rate neutral. InputError for constant rewards.
     """
-    asked, people = rewards[PROMPTS[0]], items()
+    asked = rewards[PROMPTS[0]]
+    people = items()
+    people = people[people.index.isin(rewards["items"].index)]
     opinion = lexicon("vader").reindex(asked.index).dropna()
     measured = _by_sentiment(rewards, opinion[opinion != 0])
     measured["people_words"] = agreement(opinion, asked)

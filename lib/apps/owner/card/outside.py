@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from .... import InputError
+from ....alignment import kinds
 from ....io import lock
+from ....planted import planting
 from ....tables import registry, scores
 from ....tables.collection import OWN, Collection
 from ....tables.exports import write_csv
@@ -20,15 +22,28 @@ from . import measures
 OUTSIDE = "rewards from outside"
 
 
+def replies(quick: bool = False) -> pd.Index:
+    """Return the replies of a card, each once: its words, then its items.
+
+    quick: every fourth word, the items of a kind that a card measures, and every twelfth of the
+    other items.
+    """
+    words, items = measures.words(), measures.items().index
+    if quick:
+        kind = kinds.kinds_of(items, planting.word_kinds(), titles=True).to_numpy()
+        is_twelfth = np.arange(len(items)) % 12 == 0
+        words, items = words[::4], items[(kind != "") | is_twelfth]
+    return words.append(items).unique()
+
+
 def texts() -> pd.DataFrame:
     """Return what to score, with columns id, prompt_name, prompt, reply. The id is a hash of
     prompt and reply.
     """
-    replies = measures.words().append(measures.items().index).unique()
     rows = [
         (name, text, reply)
         for name, text in measures.prompts().items()
-        for reply in replies
+        for reply in replies()
     ]
     ids = [
         hashlib.sha256(f"{text}\0{reply}".encode()).hexdigest()[:12]
@@ -110,6 +125,7 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
         "imported": OUTSIDE,
         "prompts": measures.prompts(),
         "reply_mode": "text",
+        "number of texts": len(rewards),
     }
     with lock(path):
         scores.write(table, path, about)
