@@ -4,7 +4,7 @@ benchmarks.first_run
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from timeit import timeit
 
@@ -49,7 +49,7 @@ def first_answer_at() -> float:
     notebook = json.loads(executed("00_small_reward_models").read_bytes())
     [cell] = [cell for cell in notebook["cells"] if cell["id"] == FIRST_ANSWER]
     ended = cell["metadata"]["papermill"]["end_time"]
-    return datetime.fromisoformat(ended).replace(tzinfo=UTC).timestamp()
+    return datetime.fromisoformat(ended).timestamp()
 
 
 def trainings(begun: float, folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
