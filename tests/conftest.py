@@ -291,6 +291,17 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
     return lambda folder: place_project(folder, monkeypatch)
 
 
+def link_or_copy(source: str, target: str) -> None:
+    """Link a file of weights (1.6 GB in all), which is replaced and never changed in place; copy
+    all else.
+    """
+    if source.endswith(".safetensors"):
+        with contextlib.suppress(OSError):  # another file system
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
+
+
 def copy_project(folder: Path, without: tuple[str, ...] = ()) -> Path:
     """Copy what notebooks read and write into a folder, but for some folders of data/, and
     return the folder.
@@ -300,7 +311,9 @@ def copy_project(folder: Path, without: tuple[str, ...] = ()) -> Path:
     for name in ("lib", "notebooks", "data", "figures"):
         absent = without if name == "data" else ()
         ignored = shutil.ignore_patterns("__pycache__", *absent)
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=ignored, copy_function=link_or_copy
+        )
     shutil.copy(ROOT / "requirements.lock", folder)
     return folder
 
