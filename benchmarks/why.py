@@ -534,7 +534,7 @@ CAUSES: Planted = {
         DECODERS,
     ),
     "cut on the left to 45 but for bos": (
-        {"cut": lambda ids: ids[:1] + ids[-44:]},
+        {"cut": lambda ids: ids if len(ids) < 46 else ids[:1] + ids[-44:]},
         ("beginning to 45",),
         WITH_BOS,
     ),

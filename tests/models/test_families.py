@@ -710,7 +710,9 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
     )
 
 
-def test_of_a_head_that_an_adapter_stores_twice_the_trained_one_is_read(tmp_path):
+def test_of_a_head_that_an_adapter_stores_twice_the_trained_one_is_read(
+    tmp_path, capsys
+):
     base = tiny.make_checkpoint(tmp_path / "base", "linear_llama")
     expected = make_adapter(tmp_path / "adapter", base)
     file = tmp_path / "adapter" / "adapter_model.safetensors"
@@ -723,6 +725,7 @@ def test_of_a_head_that_an_adapter_stores_twice_the_trained_one_is_read(tmp_path
     save_file(tensors, file, metadata={"format": "pt"})
     found = rewards(tmp_path / "adapter")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    assert f"{head}.weight is stored twice" in capsys.readouterr().err
 
 
 def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_path):

@@ -5,16 +5,22 @@ detector.
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import tiny
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
 from benchmarks import why as planting
 from lib import InputError, run
 from lib.apps.owner.check import precision, why
+from lib.apps.owner.check.feeds import Feed, Input
+from lib.apps.owner.check.numbers import Given, Number
+from lib.apps.owner.check.search import Search
 
 CASES = [
     "llama no bos",
@@ -41,10 +47,13 @@ CASES = [
     "gemma2 inline template",
     "qwen3 state of length 1",
     "modernbert other pooling",
+    "qwen3 float16",
+    "gemma2 padded to 211",
     *(
         pytest.param(only, marks=pytest.mark.nightly)
         for only in (
             "llama two bos, sigmoid",
+            "gemma2 truncation on the left, two bos",
             "gpt2 fp8 weights",
             "llama reply cut to 40",
         )
@@ -88,6 +97,18 @@ def test_a_planted_cause_is_named_and_reproduces_every_row(plant, only):
     answer = answer_to(case, file)
     assert answer.code == 1 and planting.is_named(case, answer.line), answer.line
     assert answer.table["left over"].max() < 1e-3 * answer.table["theirs"].abs().max()
+
+
+def test_a_number_that_agrees_with_shorter_rows_hides_no_truncation():
+    rewards = np.array([1.0, 2, 3, 4, 5])
+    given = Given(rewards, np.zeros(5, int), {})
+    reader = SimpleNamespace(cause=())
+    searching = Search(reader, None, given, np.full(5, 0.01), noise=0.0)
+    feed = Feed((), tuple(Input((0,) * length) for length in (3, 4, 5, 6, 9)))
+    for apart in ([0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]):
+        number = Number("", rewards[None])
+        searching._keep_nearest(reader, feed, number, np.array(apart), searching.slack)
+    assert searching.partial == {feed: (6, 9)}
 
 
 def test_of_a_few_rows_a_cause_is_not_told_twice(plant):
@@ -211,6 +232,68 @@ def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
     file.write_text(json.dumps({"messages": line(1)["messages"], "quality": 1}))
     with pytest.raises(InputError, match="no column, or two, of reward"):
         why.read_rewards(file)
+
+
+EARLIER = [
+    {"role": "user", "content": "Hello, is the sea blue?"},
+    {"role": "assistant", "content": "It is, and the sky too."},
+]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
+def test_of_several_turns_those_that_were_left_out_are_named(
+    plant, tmp_path, architecture
+):
+    case, _ = plant(f"{architecture} nothing")
+    whole, last = (
+        planting.Program(case["folder"], turns=turns).rewards()
+        for turns in (lambda tokenizer, turns: EARLIER + turns, lambda _, turns: turns)
+    )
+    file = tmp_path / "rewards.jsonl"
+    for rewards, said in ((whole, "Equal"), (last, "It fed the last turns alone.")):
+        lines = [
+            json.dumps({"messages": [*EARLIER, *turns_of(*asked)], "reward": reward})
+            for asked, reward in zip(
+                planting.conversations(), rewards.round(5).tolist(), strict=True
+            )
+        ]
+        file.write_text("\n".join(lines))
+        assert answer_to(case, file).line.startswith(said)
+
+
+def turns_of(prompt, reply):
+    return [
+        {"role": "user", "content": prompt},
+        {"role": "assistant", "content": reply},
+    ]
+
+
+def test_bert_reads_token_types_and_a_program_without_them_is_named(plant, tmp_path):
+    _, file = plant("encoder nothing")
+    config = BertConfig(**planting.SMALL, num_labels=1)
+    folder = tiny.save_other(tmp_path / "bert", config, "deberta", template=None)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer, rewards = AutoTokenizer.from_pretrained(folder), []
+    for prompt, reply in planting.conversations():
+        ids = tokenizer(prompt, reply)["input_ids"]
+        # the first part is the prompt with the token before and the one after it
+        first = len(tokenizer(prompt, add_special_tokens=False)["input_ids"]) + 2
+        types = torch.tensor([[0] * first + [1] * (len(ids) - first)])
+        with torch.no_grad():
+            out = model(input_ids=torch.tensor([ids]), token_type_ids=types)
+        rewards.append(out.logits.item())
+    rows = why.read_rewards(file)
+
+    def line(rewards):
+        printed = [f"{reward:.5f}" for reward in rewards]
+        return why.explain(str(folder), rows.assign(printed=printed)).line
+
+    assert line(rewards).startswith("Equal")
+    untyped = planting.Program(folder, encoder=True).rewards()
+    assert line(untyped).startswith("It fed no token types.")
+    assert line(1 / (1 + np.exp(-np.array(rewards)))).startswith(
+        "It applied the sigmoid."
+    )
 
 
 def test_half_a_unit_of_the_last_digit():

@@ -81,17 +81,26 @@ def with_rounded_weights(search: Search) -> list[Fit]:
 
 
 def rounded_fits(search: Search, reader: Reader, is_format: bool | None) -> list[Fit]:
-    """Return hypotheses whose errors look like the rounding of this reader.
+    """Return hypotheses that fit with this reader, or else those whose errors look like its
+    rounding.
+
+    Of hypotheses that fit within the rounding, only the simplest are tried. The rounding of a text
+    that was fed in another way resembles any errors at times.
 
     is_format: whether all rewards are numbers of the reader's format; None for rounded weights
     """
+    same = search.again(reader, search.noise, is_coarse=False)
+    same.is_equal()
+    if fits := [fit for fit in same.fits if len(fit.causes) < 2]:
+        return fits
     usual = places(search.reader, search.base)[1][0]  # (n, labels)
     error = norm(places(reader, search.base)[1][0] - usual) / np.sqrt(usual.size)
     coarse = search.again(search.reader, search.noise + 1.5 * error, is_coarse=True)
     coarse.is_equal()
     if is_format is not None:
         coarse.run([])
-    exact = {fit.kind: fit for fit in coarse.fits}
+    fewest = min((len(fit.causes) for fit in coarse.fits), default=0)
+    exact = {fit.kind: fit for fit in coarse.fits if len(fit.causes) == fewest}
     again = coarse.again(reader, coarse.noise, is_coarse=True)
     for feed in dict.fromkeys(fit.feed for fit in exact.values()):
         again.consider(reader, feed)

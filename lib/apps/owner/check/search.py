@@ -28,7 +28,7 @@ LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # of truncation that are tried between the longest row that agrees and the shortest that does not
 MOST_LENGTHS = 200
 ANY = 400  # tokens or characters up to which every number is tried
-WIDER = 128  # tokens by which a text may be padded to any width
+WIDER = 160  # tokens by which a text may be padded to any width
 # powers of ten by which an agreement of all rows by chance must be improbable
 EVIDENCE = 8.0
 # of the standard deviation of rewards: what varies less cannot be the nearest
@@ -74,7 +74,7 @@ class Search:
     fits: list[Fit] = field(default_factory=list)
     nearest: Fit | None = None
     # Of a feed, the longest row that agrees and the shortest that does not, if longer: it may have
-    # been truncated.
+    # been truncated. Of several numbers, that with which the longest row agrees.
     partial: dict[Feed, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -268,7 +268,8 @@ class Search:
         agrees = apart <= allowed
         lengths = np.array([len(each.ids) for each in feed.inputs])
         other = min(lengths[~agrees], default=0)
-        if agrees.sum() >= 3 and max(lengths[agrees]) < other:
+        known, _ = self.partial.get(feed, (0, 0))
+        if agrees.sum() >= 3 and known < max(lengths[agrees]) < other:
             self.partial[feed] = (int(max(lengths[agrees])), int(other))
 
     def of_rows(self, rows: Array) -> "Search":

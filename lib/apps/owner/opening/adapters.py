@@ -1,5 +1,6 @@
 """LoRA adapters, merged by peft into their bases and written as ordinary checkpoints."""
 
+import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
@@ -58,7 +60,7 @@ def merge(folder: Path, base: Path, target: Path) -> None:
         raise InputError(
             f"{folder} holds an adapter's configuration but no weights; download it again"
         )
-    stored = trained_ones(read_tensors(weights[0]))
+    stored = trained_ones(read_tensors(weights[0]), folder)
     own = _trained_in_full(stored)
     kind = TASKS.get(str(adapter.get("task_type")), AutoModelForCausalLM)
     if kind is not AutoModelForCausalLM:
@@ -85,9 +87,9 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     )
 
 
-def trained_ones(stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return an adapter's tensors under peft's names. Of a module that is stored twice, the trained
-    copy counts.
+def trained_ones(stored: dict[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    """Return the tensors of an adapter's folder under peft's names. Of a module that is stored
+    twice, the trained copy counts, and a printed line says so.
     """
     trained = {
         name.replace(SAVED, "."): tensor
@@ -99,6 +101,11 @@ def trained_ones(stored: dict[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in stored.items()
         if SAVED not in name and ".original_module." not in name
     }
+    if twice := sorted(usual.keys() & trained.keys()):
+        tqdm.write(
+            f"{folder}: {twice[0]} is stored twice; the trained one (modules_to_save) counts",
+            file=sys.stderr,
+        )
     return usual | trained
 
 
