@@ -23,6 +23,22 @@ try:
 except InputError as error:
     sys.exit(f"error: {error}")
 """
+# builds nothing but the front page: the parts are files that are there
+SITE = """
+import sys, time
+from pathlib import Path
+from lib import ROOT, InputError
+from lib.apps.classroom.site import gathering
+gathering.explorer.explore = lambda *which: time.sleep(3)
+gathering.course.make = gathering.book.make = lambda: None
+gathering.rewards_of = gathering.write_csv = lambda *given: None
+gathering.PARTS = {"book": ROOT / "docs"}
+gathering.SITE = Path(sys.argv[1])
+try:
+    gathering.make()
+except InputError as error:
+    sys.exit(f"error: {error}")
+"""
 
 
 def two_at_once(*command: str) -> list[tuple[int, str]]:
@@ -67,3 +83,11 @@ def test_of_two_books_at_once_one_is_built_and_the_other_says_so(tmp_path):
     assert "Traceback" not in refusal
     assert "is writing" in refusal and "wait until it ends" in refusal
     assert (html / "index.html").read_text().rstrip().endswith("</html>")
+
+
+def test_of_two_sites_at_once_one_is_built_and_the_other_says_so(tmp_path):
+    ended = two_at_once("-c", SITE, str(tmp_path / "site"))
+    assert sorted(code for code, _ in ended) == [0, 1], ended
+    [refusal] = [words for code, words in ended if code]
+    assert "Traceback" not in refusal and "is writing" in refusal
+    assert (tmp_path / "site" / "index.html").is_file()

@@ -44,8 +44,9 @@ def project(tmp_path) -> Path:
         ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__")
     )
     (tmp_path / "data" / "scores").mkdir(parents=True)
-    for name in ("prompts.csv", "reward_models.csv", "offensive.txt"):
-        shutil.copy(ROOT / "data" / name, tmp_path / "data")
+    for name in ("prompts", "reward_models", "tensor_names"):
+        shutil.copy(ROOT / "data" / f"{name}.csv", tmp_path / "data")
+    shutil.copy(ROOT / "data" / "offensive.txt", tmp_path / "data")
     (tmp_path / "many.csv").write_text(PROMPTS)
     return tmp_path
 

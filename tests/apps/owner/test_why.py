@@ -47,7 +47,6 @@ CASES = [
     "gemma2 inline template",
     "qwen3 state of length 1",
     "modernbert other pooling",
-    "qwen3 float16",
     "gemma2 padded to 211",
     *(
         pytest.param(only, marks=pytest.mark.nightly)
@@ -97,6 +96,13 @@ def test_a_planted_cause_is_named_and_reproduces_every_row(plant, only):
     answer = answer_to(case, file)
     assert answer.code == 1 and planting.is_named(case, answer.line), answer.line
     assert answer.table["left over"].max() < 1e-3 * answer.table["theirs"].abs().max()
+
+
+@pytest.mark.nightly
+def test_float16_alone_is_not_called_padding_in_float16(tmp_path):
+    case = next(planting.planted("qwen3 float16"))
+    answer = answer_to(case, planting.write(case, tmp_path / "rewards.csv"))
+    assert answer.line.startswith("It computed in float16. ")
 
 
 def test_a_number_that_agrees_with_shorter_rows_hides_no_truncation():

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from .... import ROOT, InputError
-from ....io import replacing
+from ....io import lock, replacing
 from ....show.pages import TEMPLATES
 from ....tables.collection import EMBEDDED, WORDS
 from ...runner.files import (
@@ -65,28 +65,32 @@ def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
     """Write students' copies, the answer key, slides and the folder for a class, and print where
     they are.
 
-    InputError, with nothing written, for an exercise that does not have the right form.
+    InputError, with nothing written, for an exercise that does not have the right form, and if
+    another process writes there.
     """
-    paths, exercises = find_notebooks(notebooks), find_notebooks(notebooks / EXERCISES)
-    for path in exercises:
-        copy_functions(path)
-    copies = {path.name: student_copy(path) for path in exercises}
-    keys = {path.name: answer_key(path) for path in exercises}
-    _write(folder / STUDENTS, copies)
-    _write(folder / ANSWERS, keys)
-    print(
-        f"The exercises of {len(copies)} notebooks, for students: {folder / STUDENTS}"
-    )
-    print(f"The answers, for the teacher: {folder / ANSWERS}")
-    write_slides(paths, folder / SLIDES)
-    print(f"Slides, to be opened by double click: {folder / SLIDES}")
-    if EMBEDDED.models and EMBEDDED.logprobs.models:
-        fill_class(folder / CLASS, paths, copies)
-        print(f"All that a laptop needs in a class: {folder / CLASS}.zip")
-    else:
+    with lock(folder / CLASS):
+        paths = find_notebooks(notebooks)
+        exercises = find_notebooks(notebooks / EXERCISES)
+        for path in exercises:
+            copy_functions(path)
+        copies = {path.name: student_copy(path) for path in exercises}
+        keys = {path.name: answer_key(path) for path in exercises}
+        _write(folder / STUDENTS, copies)
+        _write(folder / ANSWERS, keys)
         print(
-            "No folder for a class: it needs the scores of the small models. Run: make reproduce"
+            f"The exercises of {len(copies)} notebooks, for students: {folder / STUDENTS}"
         )
+        print(f"The answers, for the teacher: {folder / ANSWERS}")
+        write_slides(paths, folder / SLIDES)
+        print(f"Slides, to be opened by double click: {folder / SLIDES}")
+        if EMBEDDED.models and EMBEDDED.logprobs.models:
+            fill_class(folder / CLASS, paths, copies)
+            print(f"All that a laptop needs in a class: {folder / CLASS}.zip")
+        else:
+            print(
+                "No folder for a class: it needs the scores of the small models. "
+                "Run: make reproduce"
+            )
 
 
 def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:

@@ -10,7 +10,7 @@ import nbformat
 import pandas as pd
 
 from .... import ROOT, InputError
-from ....io import shown_path
+from ....io import lock, shown_path
 from ....show.pages import template
 from ....tables import scores
 from ....tables.collection import ITEMS, WORDS, Collection
@@ -52,16 +52,18 @@ def make() -> None:
     """Build the explorer, the course and the book, gather them in data/site, and print the path of
     the first page.
 
-    InputError if the released scores or those of the small models are missing.
+    InputError if the released scores or those of the small models are missing, or if another
+    process makes the site.
     """
-    explorer.explore("published")
-    for study, path in zip((WORDS, ITEMS), REWARDS.values(), strict=True):
-        write_csv(rewards_of(study), path)
-    # the book links students' copies; the class gets the book
-    for build in (course.make, book.make, course.make):
-        build()
-    place = shown_path(gather(SITE, PARTS, os.environ.get("GITHUB_REPOSITORY", "")))
-    print(f"The site: open {place} by double click, or serve the folder.")
+    with lock(SITE):
+        explorer.explore("published")
+        for study, path in zip((WORDS, ITEMS), REWARDS.values(), strict=True):
+            write_csv(rewards_of(study), path)
+        # the book links students' copies; the class gets the book
+        for build in (course.make, book.make, course.make):
+            build()
+        place = shown_path(gather(SITE, PARTS, os.environ.get("GITHUB_REPOSITORY", "")))
+        print(f"The site: open {place} by double click, or serve the folder.")
 
 
 def rewards_of(study: Collection) -> pd.DataFrame:
