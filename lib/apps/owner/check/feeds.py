@@ -122,12 +122,14 @@ class Feeds:
 
         is_wanted: whether feeds with these causes are needed
         """
-        made = [Feed((), self.base, True), *self._with_ends(None, self.own, is_wanted)]
+        # of feeds with the same inputs the first counts: no token types, before a format
+        further = [*self._of_pairs(), *self._of_class()]
+        made = [Feed((), self.base, True)]
+        made += [feed for feed in further if is_wanted(feed.causes)]
+        made += self._with_ends(None, self.own, is_wanted)
         for source, texts in self.sources.every():
             if is_wanted((source,)):
                 made += self._with_ends(source, texts() or [], is_wanted)
-        further = [*self._of_pairs(), *self._of_class()]
-        made += [feed for feed in further if is_wanted(feed.causes)]
         feeds: dict[tuple[Input, ...], Feed] = {}
         for feed in sorted(made, key=lambda feed: len(feed.causes)):
             feeds.setdefault(feed.inputs, feed)
