@@ -138,6 +138,39 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     assert shown.count(r"\$x\$ a") == 2 and shown.count(hidden) == 2  # at both ends
 
 
+def test_the_task_stands_in_boxes_of_its_own_for_people_and_for_a_model():
+    people, prompt, pair = (
+        ("Which is higher?", "two at once"),
+        "What is best?",
+        ("Tea", "War"),
+    )
+    [axes] = alignment_charts.draw_task(people, prompt, pair, title="Title").axes
+    held = []  # each box has one text in its middle
+    for box in axes.patches:
+        inside = [
+            text for text in axes.texts if box.get_bbox().contains(*text.get_position())
+        ]
+        [text] = inside
+        held.append(text.get_text())
+    assert len(held) == 8 and held[2:6] == ["Tea", "War", "reply: Tea", "reply: War"]
+    assert "Which is higher?" in held[0] and "What is best?" in held[1]
+    others = [text.get_text() for text in axes.texts if text.get_text() not in held]
+    assert others == [
+        "",
+        "",
+        "",
+        "",
+        "one reward",
+        "one reward",
+        "two at once",
+    ]  # "": arrows
+    # people see both items on the left half, a model one reply after the other on the right
+    sides = [
+        text.get_position()[0] < 6 for text in axes.texts if text.get_text() in pair
+    ]
+    assert sides == [True, True]
+
+
 def test_bars_show_the_two_ends_with_a_gap_between_them_and_hide_what_offends():
     word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]
     ordered = pd.Series(

@@ -93,17 +93,13 @@ def is_one_function(source: str) -> bool:
     "path", READY, ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
 def test_code_is_narrow_and_its_cells_are_short(path):
-    """Imports, parameters and the checks of exercises, which a student runs without reading them,
-    may be longer.
-    """
     code = code_of(nbformat.read(path, 4))
     assert [
         line for cell in code for line in cell.source.splitlines() if len(line) > WIDTH
     ] == []
-    for cell in code[1:]:
-        if not {"parameters", "check"} & {*cell.metadata.get("tags", [])}:
-            longest = LONGEST_FUNCTION if is_one_function(cell.source) else LONGEST_CELL
-            assert len(cell.source.splitlines()) <= longest, cell.source
+    for cell in code:
+        longest = LONGEST_FUNCTION if is_one_function(cell.source) else LONGEST_CELL
+        assert len(cell.source.splitlines()) <= longest, cell.source
 
 
 def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):
