@@ -98,10 +98,11 @@ def counted(gathered: pd.DataFrame) -> str:
     holds = counts_by_evidence(gathered).loc[HOLDS]
     evidence = [f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]]
     rest = words.drop(HOLDS)
-    others = [f"{n} {word}" for word, n in rest[rest > 0].items()]
+    others = [f"{word} ({n})" for word, n in rest[rest > 0].items()]
     return (
         f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold "
-        f"({' and '.join(evidence)}). The others: {', '.join(others)}."
+        f"({' and '.join(evidence)}). Our verdict on the others: "
+        f"{', '.join(others)}."
     )
 
 
