@@ -34,9 +34,10 @@ def check(
     """
     says, shape = MESSAGES[exercise], np.shape(value)
     parts = value if isinstance(value, tuple) else (value,)
-    tests = {"none": any(part is None or part is ... for part in parts)}
-    tests["shape"] = "shape" in says and shape != np.shape(right)
-    tests |= wrong | {fails: lambda value: not is_same(value, right, atol)}
+    is_none = any(part is None or part is ... for part in parts)
+    is_other = "shape" in says and shape != np.shape(right)
+    tests: dict[str, Any] = {"none": is_none, "shape": is_other, **wrong}
+    tests[fails] = lambda value: not is_same(value, right, atol)
     for name, made in tests.items():
         made = made(value) if callable(made) else made
         if made if isinstance(made, bool | np.bool_) else is_same(value, made, atol):
