@@ -1,6 +1,7 @@
 """What a check tells a student: which mistake, in which order, and that a right answer passes."""
 
 import re
+import string
 
 import numpy as np
 import pytest
@@ -31,6 +32,12 @@ def told(value, right, exercise="one", **named):
     with pytest.raises(AssertionError) as error:
         checks.check(exercise, value, right, **named)
     return str(error.value)
+
+
+def named_in(text: str) -> list[str]:
+    """Return what is filled in, without index and attribute."""
+    parts = string.Formatter().parse(text)
+    return [re.split(r"[.[]", field)[0] for _, field, _, _ in parts if field]
 
 
 def test_a_right_value_passes_within_the_tolerance():
@@ -70,3 +77,5 @@ def test_every_message_belongs_to_an_exercise_that_can_give_it():
     for name, says in checks.MESSAGES.items():
         words = set(re.findall(r"\w+", sources[name])) | {"none", "shape", "right"}
         assert set(says) <= words, (name, set(says) - words)
+        fields = {field for text in says.values() for field in named_in(text)}
+        assert fields <= {"value", "right", "shape"}, (name, fields)
