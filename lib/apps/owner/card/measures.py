@@ -238,15 +238,17 @@ def of_models(
     words that VADER does not rate neutral. InputError for constant rewards.
     """
     asked = rewards[PROMPTS[0]]
-    people = items()
-    people = people[people.index.isin(rewards["items"].index)]
+    ranked = items()
+    people = ranked[ranked.index.isin(rewards["items"].index)]
     opinion = lexicon("vader").reindex(asked.index).dropna()
     measured = _by_sentiment(rewards, opinion[opinion != 0])
     measured["people_words"] = agreement(opinion, asked)
     measured["people_items"] = agreement(people, rewards["items"])
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
+    # of a sample of the items, the same share are neighbours
+    neighbours = round(kinds.NEIGHBOURS * len(people) / len(ranked))
     values = kinds.undervalued_kinds(
-        people, rewards["items"].loc[people.index], kind_of
+        people, rewards["items"].loc[people.index], kind_of, neighbours
     )
     for kind, group in values.groupby(kind_of.loc[values.index]):
         key = f"undervalued_{str(kind).split()[0]}"

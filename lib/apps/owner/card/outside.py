@@ -25,14 +25,14 @@ OUTSIDE = "rewards from outside"
 def replies(quick: bool = False) -> pd.Index:
     """Return the replies of a card, each once: its words, then its items.
 
-    quick: every fourth word, the items of a kind that a card measures, and every twelfth of the
+    quick: every fifth word, the items of a kind that a card measures, and every sixteenth of the
     other items.
     """
     words, items = measures.words(), measures.items().index
     if quick:
         kind = kinds.kinds_of(items, planting.word_kinds(), titles=True).to_numpy()
-        is_twelfth = np.arange(len(items)) % 12 == 0
-        words, items = words[::4], items[(kind != "") | is_twelfth]
+        is_sixteenth = np.arange(len(items)) % 16 == 0
+        words, items = words[::5], items[(kind != "") | is_sixteenth]
     return words.append(items).unique()
 
 
