@@ -106,7 +106,8 @@ def score_vocabulary(
     collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), time.time()
-    _refuse_names(model, prompts, path)
+    if collection := scores.collection_of(path):
+        refuse_foreign(collection, {model.nickname: model.hub_id})
     tokens = tokens_of(model, token_ids)
     settings, run = settings_of(model, tokens, **how), about_run(model)
     # Rewards of other versions may differ a little, so these do not continue their shards.
@@ -134,16 +135,6 @@ def score_vocabulary(
             scores.write(table, path, metadata)
         shards.remove(folder, (scored | missing).values())
         return scores.read(path) if missing else table
-
-
-def _refuse_names(model: RewardModel, prompts: Iterable[str], path: Path) -> None:
-    """Raise InputError for a prompt's name that no column can have, and for a model that does not
-    belong into the path's collection. All ways meet here: a notebook opened by hand too.
-    """
-    for name in prompts:
-        io.checked(name, "a prompt")
-    if collection := scores.collection_of(path):
-        refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
 def _about_when(started: float, prompts: dict[str, str]) -> dict[str, Any]:

@@ -60,10 +60,10 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
         return _prompt_table(Path(chosen))
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
-        if io.checked(name, "a prompt") not in ours:
+        if name not in ours:
             near = io.did_you_mean(name, ours)
             raise InputError(
-                f"unknown prompt '{name}'{near}; name one of data/prompts.csv, or a csv with "
+                f"unknown prompt {name!r}{near}; name one of data/prompts.csv, or a csv with "
                 "prompt,text"
             )
     return {name: ours[name] for name in wanted}
