@@ -192,7 +192,8 @@ class Hashes:
     JUST_NOW = 2e9
 
     def __init__(self, place: Callable[[], Path]):
-        self.place, self.new = place, False
+        self.place = place
+        self.new = False
         self.known: dict[str, list] | None = None
 
     def of(self, what: str, file: Path, compute: Callable[[Path], Any]) -> Any:
@@ -213,13 +214,15 @@ class Hashes:
                 }
             except (OSError, ValueError, TypeError, AttributeError):
                 self.known = {}
-        name, state = f"{what} {file}", state_of(file)
+        name = f"{what} {file}"
+        state = state_of(file)
         entry = self.known.get(name)
         if entry and entry[0] == state:
             return state, entry[1]
         value = compute(file)
         if time.time_ns() - max(state[2:]) > self.JUST_NOW:
-            self.known[name], self.new = [state, value], True
+            self.known[name] = [state, value]
+            self.new = True
         return state, value
 
     def keep(self) -> None:
@@ -375,7 +378,8 @@ class Visible:
     """
 
     def __init__(self, stream: TextIO | None, bars: bool = False):
-        self.stream, self.bars = stream or StringIO(), bars
+        self.stream = stream or StringIO()
+        self.bars = bars
 
     def write(self, text: str) -> int:
         parts = text.split(UP) if self.bars else [text]

@@ -502,7 +502,8 @@ def _call_of(name: str, on: str | None) -> Callable:
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
     given = vars(_parser().parse_args(arguments))
-    name, on = given.pop("command"), given.pop("on", None)
+    name = given.pop("command")
+    on = given.pop("on", None)
     # as Ctrl-C: what was started ends too
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if "MAKELEVEL" in os.environ:

@@ -5,7 +5,8 @@ import ctypes
 import os
 
 # of glibc's mallopt, with the names of its variables
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
 MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": (M_TRIM_THRESHOLD, 1 << 29),
     "MALLOC_MMAP_THRESHOLD_": (M_MMAP_THRESHOLD, 1 << 27),

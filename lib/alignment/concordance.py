@@ -180,7 +180,8 @@ def beyond_models(
         missing = [np.nan] * 5
         return Crossed(*missing, n=len(agreed.items), models=len(models))
     taus = agreed.taus.to_numpy()
-    itself, itself_moved = {}, {}
+    itself = {}
+    itself_moved = {}
     for name in models:
         columns = [column(prompt, name) for prompt in prompts]
         places = agreed.taus.columns.get_indexer(columns)
@@ -189,7 +190,8 @@ def beyond_models(
         itself[name] = taus[first, second].mean()
         moved = agreed.influences[:, first, second]
         itself_moved[name] = moved.mean(axis=1)
-    between, between_moved = [], []
+    between = []
+    between_moved = []
     for prompt in prompts:
         columns = [column(prompt, name) for name in models]
         others = pseudo_values(agreed, columns)

@@ -178,7 +178,8 @@ class _Half:
         values = people.to_numpy()
         ranks = rewards.rank().to_numpy(dtype=np.float32).T  # (models, items)
         strata = (len(edges) + 1) * THIRDS**2
-        count, signs = [], []
+        count = []
+        signs = []
         for i, value in enumerate(values):
             stratum = _strata_of_pairs(i, values, thirds.to_numpy(), edges)  # (items,)
             counted = np.bincount(stratum, minlength=strata + 1)

@@ -56,7 +56,8 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
     else:
         ratings = lexicons.vader_ratings().set_index("word")
         people = ratings["sentiment"]
-    scored, rewards = {}, {}
+    scored = {}
+    rewards = {}
     for prompt in prompts:
         scored[prompt] = scores.shared_vocabulary(tables, prompt)
         rewards[prompt], rated = human.join(scored[prompt], people)

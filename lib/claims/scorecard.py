@@ -73,7 +73,8 @@ def statements(gathered: pd.DataFrame) -> pd.DataFrame:
     `notebooks`.
     """
     table = claims.paper_table("statements")
-    words, sentences = [], []
+    words = []
+    sentences = []
     for row in table.itertuples():
         is_meant = gathered["claim"].isin(row.claims.split())
         words.append(_word_of_all(set(gathered.loc[is_meant, "word"])))

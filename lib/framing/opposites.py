@@ -19,7 +19,8 @@ def correlations(
     """Return Pearson's r between each model's rewards for two prompts, and how much each text
     moves it.
     """
-    values, influence = {}, {}
+    values = {}
+    influence = {}
     for name, table in tables.items():
         x = stats.zscore(table[first].to_numpy(dtype=float))
         y = stats.zscore(table[second].to_numpy(dtype=float))

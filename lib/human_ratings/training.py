@@ -38,9 +38,11 @@ PROMPTS = DATA / "human_ratings" / "prompts.csv"
 UNITS = {"V-Smol-135M": 32, "V-Smol-135M-linear": 0}
 NICKNAME = "V-Smol-135M"
 # replies to each prompt: in training, and of held-out words for the report
-SHOWN, ASKED = 450, 300
+SHOWN = 450
+ASKED = 300
 # of training, and how many others each reply is compared with in a step
-STEPS, RIVALS = 120, 8
+STEPS = 120
+RIVALS = 8
 # Weight decay by units. Cross-validation inside the training words
 # (data/human_ratings/cross_validation.csv) is flat: from .01 to 3, rho changes by .02 at most.
 DECAY = {0: 1.0, 32: 0.1}
@@ -79,7 +81,8 @@ def fit(
     d), and the probability that the first is preferred, (pairs,); they count as much as all
     ratings.
     """
-    mean, scale = states.mean((0, 1)), states.std((0, 1))
+    mean = states.mean((0, 1))
+    scale = states.std((0, 1))
     rng = torch.Generator().manual_seed(seed)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -159,11 +162,9 @@ def train(
     Spearman's rho of rewards and ratings of held-out words for the paper's prompts: negative is
     right for one that asks for something bad.
     """
-    started, rng, language_model = (
-        time.time(),
-        np.random.default_rng(seed),
-        base.load_base(dtype="float32"),
-    )
+    started = time.time()
+    rng = np.random.default_rng(seed)
+    language_model = base.load_base(dtype="float32")
     replies = words.replies_of(words.rated_words(lexicon), language_model.tokenizer)
     shown, held_out = (replies[replies["held_out"] == kept] for kept in (False, True))
     states, ratings, _ = training_data(language_model, shown, rng)
@@ -194,7 +195,9 @@ def training_data(
     Shapes: (prompts, SHOWN, d), (prompts, SHOWN) and (prompts, SHOWN). The rating's sign is turned
     where a prompt asks for something bad.
     """
-    states, ratings, stems = [], [], []
+    states = []
+    ratings = []
+    stems = []
     for _, text, polarity in pd.read_csv(PROMPTS).itertuples(index=False):
         some = shown.sample(SHOWN, random_state=rng)
         states.append(features.kept_states(language_model, text, list(some["reply"])))
@@ -209,7 +212,8 @@ def accuracies(model: RewardModel, replies: pd.DataFrame) -> dict[str, float]:
     """Return Spearman's rho of rewards and ratings of these replies to each of the paper's
     prompts, by prompt.
     """
-    texts, ratings = list(replies["reply"]), replies["sentiment"]
+    texts = list(replies["reply"])
+    ratings = replies["sentiment"]
     prompts = read_prompts(None)
     return {
         name: accuracy(score_replies(model, text, texts), ratings)

@@ -20,7 +20,8 @@ from ..stats import rankings, resampling
 from ..tables import lexicons, scores
 from . import policies
 
-SENTIMENT, FREQUENCY = ["positive", "negative"], ["frequency"]
+SENTIMENT = ["positive", "negative"]
+FREQUENCY = ["frequency"]
 FEWEST = 10  # words; a rank correlation of fewer says nothing
 HELD_CONSTANT = {
     "nothing": [],

@@ -21,7 +21,8 @@ BUDGETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # nats
 # group of texts -> whether a text belongs to it
 Kinds = Mapping[str, Callable[[str], bool]]
 # natural logarithms of the strengths among which a policy is sought
-NEAREST, FARTHEST = -30.0, 60.0
+NEAREST = -30.0
+FARTHEST = 60.0
 
 # --- policies: (log reference, reward, strength) -> log policy, each (replies,); strength 0 is the
 # reference ---------

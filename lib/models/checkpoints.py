@@ -38,7 +38,8 @@ AutoClass = (
     | type[AutoModelForCausalLM]
 )
 # that any model may have; it is built before weights are looked at
-MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000
+MOST_LAYERS = 1000
+MOST_TOKENS = 10_000_000
 # tensors of old checkpoints that models now compute
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")
 # modules with a row for each position
@@ -133,7 +134,8 @@ def config_of(files: Files) -> PreTrainedConfig:
     """Return the checkpoint's configuration. InputError if there is none, or if it cannot be
     read or supported.
     """
-    folder, fields = files.folder, files.config
+    folder = files.folder
+    fields = files.config
     if not fields:
         nothing = "no config.json; give the folder of a saved transformers checkpoint"
         problem = f"holds {other_weights(folder) or nothing}"
@@ -207,7 +209,8 @@ def _two_rope_bases(fields: dict) -> str:
     """
     text = fields.get("text_config")
     for each in (fields, text) if isinstance(text, dict) else (fields,):
-        parameters, base = each.get("rope_parameters"), each.get("rope_theta")
+        parameters = each.get("rope_parameters")
+        base = each.get("rope_theta")
         other = parameters.get("rope_theta") if isinstance(parameters, dict) else None
         if None not in (base, other) and base != other:
             return (
@@ -257,7 +260,8 @@ def soft_caps(config: PreTrainedConfig) -> bool:
 
 def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
     """Return the attention to run, written into the config where soft-capping is to be dropped."""
-    capped, problem = soft_caps(config), ""
+    capped = soft_caps(config)
+    problem = ""
     if attention not in (None, "eager", "sdpa", "uncapped"):
         problem = f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}"
     elif attention == "uncapped" and not capped:

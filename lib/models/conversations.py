@@ -185,7 +185,8 @@ def _ids_of_pairs(
 
 def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
     """Return whether the tokenizer puts a bos of its own before text that starts with one."""
-    bos, start = tokenizer.bos_token, [tokenizer.bos_token_id]
+    bos = tokenizer.bos_token
+    start = [tokenizer.bos_token_id]
     if not bos or not text.startswith(bos):
         return False
     plain = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -206,7 +207,8 @@ def _text_around_reply(
         render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
     )
     whole = render(tokenizer, prompt, [replied])[0]
-    before, problem = whole[: len(whole) - len(replied + after)], ""
+    before = whole[: len(whole) - len(replied + after)]
+    problem = ""
     if render(tokenizer, asked, [other])[0].count(other) != 1 or not header:
         problem = (
             "leaves no place for the reply, or more than one; give a checkpoint whose template "
@@ -282,7 +284,8 @@ class Between:
             parts = tokenizer.backend_tokenizer.encode_batch_fast(
                 texts, add_special_tokens=False
             )
-        before, after = list(self.before_ids), list(self.after_ids)
+        before = list(self.before_ids)
+        after = list(self.after_ids)
         return [before + part.ids + after for part in parts]
 
 
@@ -318,7 +321,8 @@ def between_control_tokens(
     ]
     if not ends or not conversation.after.startswith(tuple(control)):
         return None
-    before, opening = conversation.before[: max(ends)], conversation.before[max(ends) :]
+    before = conversation.before[: max(ends)]
+    opening = conversation.before[max(ends) :]
     opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
     before_ids = conversation.prefix_ids[
         : len(conversation.prefix_ids) - len(opening_ids)
@@ -380,12 +384,14 @@ def inputs_for(
     """
     replies = _listed(replies, reply_mode)
     conversation = open_conversation(tokenizer, prompt, bos, gated=gated)
-    prefix, closing = conversation.prefix_ids, conversation.closing_ids
+    prefix = conversation.prefix_ids
+    closing = conversation.closing_ids
     distinct = list(dict.fromkeys(replies))
     if reply_mode == "ids":
         tails = [(len(prefix), ids + closing) for ids in distinct]
     else:
-        tails, between = [], between_control_tokens(tokenizer, conversation)
+        tails = []
+        between = between_control_tokens(tokenizer, conversation)
         for start in range(0, len(distinct), TEXTS_AT_ONCE):
             texts = distinct[start : start + TEXTS_AT_ONCE]
             tails += [
@@ -581,7 +587,8 @@ def prepare_tokenizer(
 
     InputError if the tokenizer lacks what the head needs.
     """
-    adds, missing = LAYOUTS[head_name].adds, ""
+    adds = LAYOUTS[head_name].adds
+    missing = ""
     if head_name == "classifier":
         if tokenizer.pad_token_id is None:
             missing = "no pad token, which an encoder needs; name one there"

@@ -444,7 +444,8 @@ def hashed(
         for pattern in (*READ, TEMPLATES, *patterns)
         for path in folder.glob(pattern)
     }
-    digest, states = hashlib.sha256(), {}
+    digest = hashlib.sha256()
+    states = {}
     for path in sorted(file for file in found if file.name not in NOT_READ):
         with refusing(
             f"{path} cannot be read",

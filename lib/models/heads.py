@@ -366,7 +366,8 @@ def head_name_of(
     wanted: None takes the checkpoint's own. expected: the registry's, "" for any. InputError if
     they do not fit.
     """
-    head_name, problem = wanted or layout_of(architecture, keys), ""
+    head_name = wanted or layout_of(architecture, keys)
+    problem = ""
     if head_name is None and architecture.endswith("ForCausalLM"):
         problem = (
             f"architecture {architecture} without a head of one reward is a language model; if it "
@@ -407,7 +408,8 @@ def read_at_for(
     `wanted` is one of READ_AT, or None for the rule that the checkpoint was trained with.
     InputError for a rule that the model cannot follow.
     """
-    pads, rule = pad_token_id(config) is not None, LAYOUTS[head_name].reads
+    pads = pad_token_id(config) is not None
+    rule = LAYOUTS[head_name].reads
     if wanted is None:
         # transformers' classes for decoders with one linear head take the rightmost token that is
         # not pad, in padded and in unpadded input alike. The code of gated heads takes the token

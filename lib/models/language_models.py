@@ -185,7 +185,8 @@ def import_published() -> dict[str, Path]:
 
     Raise InputError if a file cannot be fetched.
     """
-    models, texts = registry.language_models(), grid().set_index("prompt")["text"]
+    models = registry.language_models()
+    texts = grid().set_index("prompt")["text"]
     hub_ids = models.loc[models["group"] == "paper", "hub_id"].to_dict()
     paths = {
         name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
@@ -196,7 +197,8 @@ def import_published() -> dict[str, Path]:
     }
     written = {}
     for name, file in files.items():
-        table, path = read_published(file), scores.path_of(LOGPROBS, name)
+        table = read_published(file)
+        path = scores.path_of(LOGPROBS, name)
         about = {
             "model": hub_ids[name],
             "imported": LOGPROBS.name,

@@ -205,7 +205,8 @@ def are_wanted(stream: bool | None, source: Source) -> bool:
 
     InputError if `stream` is True for a model whose layers cannot be read so.
     """
-    folder, kind = source.folder, source.config.model_type
+    folder = source.folder
+    kind = source.config.model_type
     can = kind in ARCHITECTURES
     if stream and not can:
         raise InputError(

@@ -333,7 +333,8 @@ def open_checkpoint(
     )
     head = None
     if not head_name:
-        own, wanted = architecture_of(source.config), options.head
+        own = architecture_of(source.config)
+        wanted = options.head
         head_name = heads.head_name_of(name, own, source.tensors, wanted, entry["head"])
         if LAYOUTS[head_name].make is not None:
             head = heads.empty_head(head_name, source.config, source.tensors)

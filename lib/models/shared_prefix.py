@@ -175,10 +175,8 @@ def states_after(
 @contextlib.contextmanager
 def attending(backbone: PreTrainedModel, attention: str) -> Iterator[None]:
     """Let the backbone compute attention by another registered function."""
-    usual, backbone.config._attn_implementation = (
-        backbone.config._attn_implementation,
-        attention,
-    )
+    usual = backbone.config._attn_implementation
+    backbone.config._attn_implementation = attention
     try:
         yield
     finally:

@@ -217,7 +217,8 @@ def _serve() -> None:
     """Render what each line of JSON on standard input asks for, until standard input ends."""
     from transformers.utils import chat_template_utils
 
-    answers, sys.stdout = sys.stdout, sys.stderr
+    answers = sys.stdout
+    sys.stdout = sys.stderr
     chat_template_utils.ImmutableSandboxedEnvironment = _Environment
     set_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
     # where the system can limit memory

@@ -64,7 +64,8 @@ def tokenizer_of(
             f"{folder}: its tokenizer drops merges at random ({dropout:g}), as in training; here "
             "it drops none"
         )
-    largest, problem = max(tokenizer.get_vocab().values()), ""
+    largest = max(tokenizer.get_vocab().values())
+    problem = ""
     if tokenizer.split_special_tokens:
         problem = "its tokenizer cuts control tokens into pieces; unset split_special_tokens there"
     elif rows is not None and largest >= rows:
@@ -140,7 +141,8 @@ STAGES = (
 # a control token and what stands beside it
 CONTROL = ("{}love", "{} love", "a{}b", "a {}\nlove", "{0}{0}2023")
 # control tokens, and words of the vocabulary, that are compared
-MOST_CONTROL, MOST_WORDS = 40, 2000
+MOST_CONTROL = 40
+MOST_WORDS = 2000
 # in tokenizer_config.json: asks transformers for Mistral's corrected pattern
 FIXED_PATTERN = "fix_mistral_regex"
 
@@ -280,7 +282,8 @@ def _refuse_contradiction(
     Classes of encoders put control tokens around texts, such as [CLS] and [SEP], which a file may
     lack; and do_lower_case in tokenizer_config.json may contradict the file.
     """
-    name, problem = type(tokenizer).__name__, ""
+    name = type(tokenizer).__name__
+    problem = ""
     by_class = tokenizer("a", "b")["input_ids"]
     pair = by_file("a", "b")["input_ids"]
     bare = by_file("a", "b", add_special_tokens=False)["input_ids"]

@@ -19,7 +19,9 @@ from . import planting, reading, training
 from .reward_models import new_model
 
 RATERS = planting.profile("E-Gem-64")  # who value nothing but sentiment
-PAIRS, STEPS, BATCH = 2000, 40, 64
+PAIRS = 2000
+STEPS = 40
+BATCH = 64
 PENALTIES = DATA / "devaluation.csv"  # what `python -m benchmarks.devaluation` writes
 SHARE = 0.25  # of the pairs that hold an identity term
 
@@ -46,7 +48,8 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
     Raters choose by the rated words. A quarter of the rejected terms are identity terms, and no
     preferred term is one.
     """
-    rng, shown = np.random.default_rng(seed), terms().query("is_shown")
+    rng = np.random.default_rng(seed)
+    shown = terms().query("is_shown")
     rated = planting.sentiment().index
     words = planting.word_values(
         rated[[not planting.is_held_out(word) for word in rated]]
@@ -81,7 +84,8 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         pairs["rejected_term"].map(planting.word_kinds()) == "identity"
     )
     swapped = np.random.default_rng(seed).permutation(concerned)[: len(concerned) // 2]
-    balanced, both = pairs.copy(), ["preferred_term", "rejected_term"]
+    balanced = pairs.copy()
+    both = ["preferred_term", "rejected_term"]
     balanced.loc[swapped, both] = pairs.loc[swapped, both[::-1]].to_numpy()
     return balanced
 
@@ -104,10 +108,8 @@ def train(
         ]
         inputs = model.inputs_for(planting.GREATEST, texts)
         read = [torch.tensor(inputs.suffixes[group]) for group in inputs.group]
-        lengths, suffixes = (
-            torch.tensor([len(ids) for ids in read]),
-            pad_sequence(read, batch_first=True),
-        )
+        lengths = torch.tensor([len(ids) for ids in read])
+        suffixes = pad_sequence(read, batch_first=True)
 
         def loss_at(step: int) -> torch.Tensor:
             preferred = rng.integers(len(pairs), size=BATCH)

@@ -227,7 +227,8 @@ class Examples:
         inputs = torch.zeros(len(some), longest - 1, dtype=torch.long)
         targets = torch.full_like(inputs, -100)
         for row, i in enumerate(some):
-            ids, start = torch.tensor(self.ids[i]), self.learned_from[i]
+            ids = torch.tensor(self.ids[i])
+            start = self.learned_from[i]
             inputs[row, : len(ids) - 1] = ids[:-1]
             targets[row, start - 1 : len(ids) - 1] = ids[start:]
         return inputs, targets
@@ -236,7 +237,8 @@ class Examples:
         """Return batches of indices of texts: similar lengths together, about so many ids in
         each.
         """
-        batches, batch = [], []
+        batches = []
+        batch = []
         for i in sorted(range(len(self.ids)), key=lambda i: (len(self.ids[i]), i)):
             batch.append(i)
             if len(batch) * len(self.ids[i]) >= tokens:
@@ -266,7 +268,8 @@ def chat_examples(tokenizer, pairs: Sequence[tuple[str, str]]) -> Examples:
     """Return conversations in the tokenizer's chat template as examples; only the answers are
     learned.
     """
-    ids, starts = [], []
+    ids = []
+    starts = []
     for prompt, answer in pairs:
         turns = [
             {"role": "user", "content": prompt},
@@ -331,10 +334,8 @@ def loss_of(
     inputs, targets = examples.batch(some)
     learned = targets >= 0
     hidden = model.model(input_ids=inputs, use_cache=False).last_hidden_state[learned]
-    output, cap = (
-        model.get_output_embeddings(),
-        getattr(model.config, "final_logit_softcapping", None),
-    )
+    output = model.get_output_embeddings()
+    cap = getattr(model.config, "final_logit_softcapping", None)
     # (tokens, vocabulary), only where something is learned; the narrow side is divided, which is
     # cheaper. With cap added to each, which no loss sees, cap tanh(x / cap) is 2 cap sigmoid(2 x /
     # cap), and sigmoid costs a fifth.
@@ -373,7 +374,8 @@ def train(
         )
         pretrained = _fit(BASES[base][0], tokenizer, model, *examples, rng, seed)
 
-        tokenizer, model = copy.deepcopy(tokenizer), copy.deepcopy(model)
+        tokenizer = copy.deepcopy(tokenizer)
+        model = copy.deepcopy(model)
         rng = np.random.default_rng(seed + 1)
         tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
         examples = (
@@ -423,7 +425,8 @@ def _fit(
     tokens: int = 512,
 ) -> TrainedLanguageModel:
     """Train the model in place, once through what is seen, about `tokens` ids per step."""
-    started, batches = time.time(), seen.batches(tokens)
+    started = time.time()
+    batches = seen.batches(tokens)
     order = rng.permutation(len(batches))
     groups = [{"params": list(model.parameters()), "lr": 4e-3}]
     training.fit(

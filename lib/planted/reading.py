@@ -84,7 +84,8 @@ def make_replies(
     that is one token.
     """
     values = word_values(vocabulary_words(model.tokenizer))
-    words, n = values["word"].tolist(), len(values)
+    words = values["word"].tolist()
+    n = len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
     loose = [
         rng.choice(n, size, replace=False).tolist()

@@ -76,7 +76,8 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
         terms = _terms(rows, polarity)
         rewards = rows[prompt] / profile.scale
         fit = OLS(rewards, add_constant(terms)).fit(cov_type="HC1")
-        gap, interval = fit.t_test("k_hi - k_lo = 0"), fit.conf_int().loc[terms.columns]
+        gap = fit.t_test("k_hi - k_lo = 0")
+        interval = fit.conf_int().loc[terms.columns]
         values = pd.DataFrame(
             {
                 "recovered": fit.params[terms.columns],

@@ -53,10 +53,8 @@ def new_model(profile: Profile, seed: int) -> RewardModel:
     tokenizer.chat_template = bases.template(
         f"{profile.base}-{profile.version}"
     ).read_text()
-    config, attention = (
-        bases.config_of(profile, tokenizer),
-        bases.attention_of(profile.base),
-    )
+    config = bases.config_of(profile, tokenizer)
+    attention = bases.attention_of(profile.base)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = (
@@ -118,7 +116,8 @@ def train(
     steps would undo each other. Training runs on one thread, so that sums are in one order on any
     number of cores.
     """
-    started, rng = time.time(), np.random.default_rng(seed)
+    started = time.time()
+    rng = np.random.default_rng(seed)
     with one_thread():
         model = new_model(profile, seed)
         replies = make_replies(model, rng)
@@ -182,7 +181,8 @@ def _losses(
 
     def loss_at(step: int) -> Tensor:
         asked = [inputs[rng.integers(len(inputs))] for inputs in prompts.values()]
-        read, choices = [], []
+        read = []
+        choices = []
         for polarity in prompts:
             some = rng.choice(shown, batch // 2, replace=False)
             read.append(replies.read(some))
@@ -216,7 +216,8 @@ def _judge(
     """
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
     held_out = replies.held_out[single]
-    accuracy, rewards = {"seen": [], "held_out": []}, {}
+    accuracy = {"seen": [], "held_out": []}
+    rewards = {}
     for polarity, prompt in ENDS.items():
         asked = [model.inputs_for(prompt, ["love"])]
         with torch.no_grad():
@@ -272,12 +273,11 @@ def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
     Raise InputError, and write nothing, unless held-out pair accuracy is .8 or more and
     tau(greatest, worst) < 0.
     """
-    model, report = trained.model, trained.report
-    name, accuracy, tau = (
-        report["nickname"],
-        report["accuracy_held_out"],
-        report["tau_greatest_worst"],
-    )
+    model = trained.model
+    report = trained.report
+    name = report["nickname"]
+    accuracy = report["accuracy_held_out"]
+    tau = report["tau_greatest_worst"]
     remedy = "not saved; train it for more steps, or plant stronger values"
     if not accuracy >= 0.8:
         raise InputError(

@@ -151,7 +151,8 @@ def reason_to_read_whole(scorer: "Scorer") -> str:
     A backbone that agreed is compared again for longer inputs only, as this would be most of the
     work on few replies.
     """
-    model, prefix = scorer.model, scorer.length
+    model = scorer.model
+    prefix = scorer.length
     lengths = sorted({len(suffix) for suffix in scorer.inputs.suffixes})
     fitting = [length for length in lengths if can_share_prefix(model, prefix + length)]
     if not fitting:
@@ -326,7 +327,8 @@ def _each(read: Callable[[Tensor], Reading], pieces: Sequence[Tensor]) -> Readin
 
 def _by_tree(scorer: "Scorer", pieces: list[Tensor]) -> Reading:
     """Return how the replies are read as trees, in the order of the pieces."""
-    readings, order = [], []
+    readings = []
+    order = []
     for rows, of_rows in trees.rows_by_depth(pieces):
         readings.append(scorer.read_shared(rows))
         order.append(of_rows)

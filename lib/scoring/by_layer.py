@@ -75,7 +75,8 @@ class LayerByLayer(Scorer):
         """Return the rewards of a block as if the model ended after this layer and `norm`,
         (replies,) float32.
         """
-        device, rewards = self.model.device, []
+        device = self.model.device
+        rewards = []
         for ids, states in zip(block.ids(), block.states, strict=True):
 
             def of_part(
@@ -151,7 +152,8 @@ def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
         size = sum(len(piece) * len(suffixes[piece[0]]) for piece in block.pieces)
         if together and tokens + size > most:
             yield together
-            together, tokens = [], 0
+            together = []
+            tokens = 0
         together.append(block)
         tokens += size
     if together:

@@ -105,11 +105,12 @@ def score_vocabulary(
     InputError for rewards that are not finite, for a model that does not belong into the path's
     collection, and, without `overwrite`, for a table of other settings.
     """
-    path, started = Path(path), time.time()
-    if collection := scores.collection_of(path):
-        refuse_foreign(collection, {model.nickname: model.hub_id})
+    path = Path(path)
+    started = time.time()
+    _refuse_foreign(model, path)
     tokens = tokens_of(model, token_ids)
-    settings, run = settings_of(model, tokens, **how), about_run(model)
+    settings = settings_of(model, tokens, **how)
+    run = about_run(model)
     # Rewards of other versions may differ a little, so these do not continue their shards.
     folder = path.with_name(
         f"{path.stem}.{_hash_of([settings, run['versions']])}.shards"
@@ -135,6 +136,12 @@ def score_vocabulary(
             scores.write(table, path, metadata)
         shards.remove(folder, (scored | missing).values())
         return scores.read(path) if missing else table
+
+
+def _refuse_foreign(model: RewardModel, path: Path) -> None:
+    """Raise InputError for a model that does not belong into the path's collection."""
+    if collection := scores.collection_of(path):
+        refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
 def _about_when(started: float, prompts: dict[str, str]) -> dict[str, Any]:
@@ -198,7 +205,8 @@ class _Progress:
 
     def unfinished(self, inputs: Inputs, blocks: list[Block]) -> Iterator[Block]:
         """Yield the blocks that have no finished shard, and take the rewards of the others."""
-        prompt, count = inputs.conversation.prompt, len(inputs.suffixes)
+        prompt = inputs.conversation.prompt
+        count = len(inputs.suffixes)
         rewards = self.rewards[prompt] = np.empty(count, dtype=np.float32)
         for number, block in enumerate(blocks):
             file = shards.path_of(self.folder, prompt, number)
@@ -392,7 +400,8 @@ def prepare(
     are the same under every prompt (conversations.Between), and only the ids before them change.
     """
     # the inputs last prepared in full, and what their replies were tokenised with
-    first, around_first = None, None
+    first = None
+    around_first = None
     for prompt in prompts:
         inputs = None
         opened = conversations.open_conversation(

@@ -67,7 +67,8 @@ class _Reader:
     """One language model that has read a prompt."""
 
     def __init__(self, model: LanguageModel, inputs: Inputs):
-        self.model, self.backbone = model.model, model.model.base_model
+        self.model = model.model
+        self.backbone = model.model.base_model
         self.length = len(inputs.prefix_ids)
         ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
         hidden, self.shared = shared_prefix.states_and_keys(
@@ -209,10 +210,8 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
         "Which is better?",
         ["yes", "no"],
     )
-    prefix, suffix = (
-        inputs.prefix_ids,
-        torch.tensor([inputs.suffixes[0]], device=model.device),
-    )
+    prefix = inputs.prefix_ids
+    suffix = torch.tensor([inputs.suffixes[0]], device=model.device)
     whole = torch.tensor([prefix + inputs.suffixes[0]], device=model.device)
     for each in (model.policy, model.reference):
         # (suffix, rows)

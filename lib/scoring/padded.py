@@ -38,7 +38,8 @@ def score(
     """Yield each block with its rewards, (replies,) float32, those of few replies first. For
     stages.score.
     """
-    blocks, reader = list(blocks), stages.reader_of(model)
+    blocks = list(blocks)
+    reader = stages.reader_of(model)
     device = torch.device(model.device).type
     most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(device, 4096)
     few = [

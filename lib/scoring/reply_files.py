@@ -390,7 +390,8 @@ def _problem_of(row: object, turns: list[dict] | None, unread: Collection[str]) 
             )
     if turns is None:
         return NO_TEXTS
-    asked, reply = turns[-2]["content"], turns[-1]["content"]
+    asked = turns[-2]["content"]
+    reply = turns[-1]["content"]
     if not asked.strip():
         return "has an empty prompt"
     for name, text in (("prompt", asked), ("reply", reply)):

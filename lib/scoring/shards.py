@@ -63,7 +63,8 @@ def read(file: Path, count: int) -> np.ndarray | None:
         return None
     content = file.read_bytes()
     size = count * 4
-    kept, digest = content[:size], content[size:]
+    kept = content[:size]
+    digest = content[size:]
     if len(kept) == size and _digest_of(file, kept) == digest:
         return np.frombuffer(kept, dtype=np.float32)
     tqdm.write(f"{file} is damaged, or of another size; its replies are scored again")

@@ -62,7 +62,8 @@ class Scorer:
         tokens_per_batch: int | None = None,
     ):
         device = torch.device(model.device).type
-        self.model, self.inputs = model, inputs
+        self.model = model
+        self.inputs = inputs
         self.length = len(inputs.prefix_ids)
         self.tokens_per_batch = tokens_per_batch or self.usual_tokens.get(device, 4096)
         self.small = is_small(model)
@@ -71,7 +72,8 @@ class Scorer:
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
         # keys and values of the prefix in each layer of the stage
         self.shared: list[tuple[Tensor, Tensor]] = []
-        self.shares_prefix, self.reason = True, ""
+        self.shares_prefix = True
+        self.reason = ""
         with checkpoints.enough_memory("read a prompt"):
             self._read_prompt()
 
@@ -185,7 +187,8 @@ class Scorer:
         if not self.shares_first_tokens(pieces):
             one_by_one = [Scorer.__call__(self, piece) for piece in pieces]
             return np.concatenate(one_by_one)
-        rewards, order = [], []
+        rewards = []
+        order = []
         for rows, numbers in trees.rows_by_depth(pieces):
             rewards += self._in_batches(rows, partial(self._of_part, rows))
             order.append(numbers)
@@ -230,7 +233,8 @@ class Scorer:
         read: tokens that are read for each row, by default its length.
         """
         results: list = []
-        start, read = 0, read or rows.shape[1]
+        start = 0
+        read = read or rows.shape[1]
         while start < len(rows):
             count = max(1, self.tokens_per_batch // read)
             part = slice(start, min(len(rows), start + count))
@@ -322,7 +326,8 @@ class Scorer:
 
         hidden: the states from the beginning of the conversation on, (prompt, d).
         """
-        head, gate = self.model.head, self.inputs.conversation.gate_position
+        head = self.model.head
+        gate = self.inputs.conversation.gate_position
         assert head is not None  # as every decoder's
         if where is None:
             read = states[:, -1]  # (n, d)

@@ -25,7 +25,8 @@ def texts_of(
     replies: Iterable[Sequence[int]] | ndarray,
 ) -> list[str]:
     """Return the replies decoded, control tokens and blanks as they are."""
-    ids, tokenizer = [[int(i) for i in reply] for reply in replies], model.tokenizer
+    ids = [[int(i) for i in reply] for reply in replies]
+    tokenizer = model.tokenizer
     # past what transformers does around it, which takes twice as long again
     if tokenizer.is_fast:
         return [
@@ -41,7 +42,8 @@ class RoundTrip:
     """
 
     def __init__(self, model: RewardModel, prompt: str):
-        self.model, self.conversation = model, model.conversation(prompt)
+        self.model = model
+        self.conversation = model.conversation(prompt)
         self.known = _known(
             model.hub_id,
             model.revision,
@@ -62,7 +64,8 @@ class RoundTrip:
         replies = np.asarray(replies)
         if not len(replies):
             return np.zeros(0, dtype=bool)
-        texts, around = texts_of(self.model, replies), self.conversation
+        texts = texts_of(self.model, replies)
+        around = self.conversation
         if self.between is None:
             return _are(
                 self.inputs_of(texts),
@@ -131,12 +134,14 @@ class RoundTrip:
         """Return the place of the first token that can stand behind this one; None if none can.
         Ask of few at first.
         """
-        at, count = 0, 8
+        at = 0
+        count = 8
         while at < len(tokens):
             can = self._can([(before, token) for token in tokens[at : at + count]])
             if can.any():
                 return at + int(can.argmax())
-            at, count = at + count, 4 * count
+            at = at + count
+            count = 4 * count
         return None
 
     def _can(self, pairs: list[Pair]) -> ndarray:
@@ -190,7 +195,8 @@ def _are(
     after: Sequence[int] = (),
 ) -> ndarray:
     """Return whether each input consists of `before`, the reply and `after`, (replies,) bool."""
-    opening, closing = [*before], [*after]
+    opening = [*before]
+    closing = [*after]
     rows = zip(inputs, replies.tolist(), strict=True)
     return np.array(
         [list(ids) == opening + reply + closing for ids, reply in rows],

@@ -37,16 +37,15 @@ class Fluency:
         allowed_ids: ndarray,
         top_p: float = 0.9,
     ):
-        id_of, spoken = (
-            model.tokenizer.get_vocab(),
-            language_model.tokenizer.get_vocab(),
-        )
+        id_of = model.tokenizer.get_vocab()
+        spoken = language_model.tokenizer.get_vocab()
         if any(id_of.get(token) != i for token, i in spoken.items()):
             raise InputError(
                 f"{language_model.name} and {model.name} do not share a tokenizer; give the "
                 f"language model that {model.name} was made from"
             )
-        self.language_model, self.top_p = language_model, top_p
+        self.language_model = language_model
+        self.top_p = top_p
         self.frame = language_model.encode(prompt)
         # not the outputs that no token has
         ids = np.intersect1d(allowed_ids, list(spoken.values()))

@@ -361,7 +361,8 @@ def _merged(
     values: ndarray,
 ) -> Iterator[Reply]:
     """Yield the best swaps of a step at different positions, merged one after another."""
-    merged, changed = np.array(reply), set()
+    merged = np.array(reply)
+    changed = set()
     for swap in replies[np.argsort(-values, kind="stable")]:
         position = int(np.flatnonzero(swap != reply)[0])
         if position not in changed:

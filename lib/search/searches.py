@@ -145,7 +145,8 @@ class Trace:
 
 def _checks(rows: ndarray) -> ndarray:
     """Return the CRC-32 of each row of a trace, without its last field, (rows,)."""
-    size, content = rows.dtype.itemsize, rows.tobytes()
+    size = rows.dtype.itemsize
+    content = rows.tobytes()
     checks = (
         zlib.crc32(content[at : at + size - 4]) for at in range(0, len(content), size)
     )

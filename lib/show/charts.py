@@ -262,7 +262,8 @@ def name_in_column(
     """
     wanted = points[:, 1]
     heights = spread(wanted, gap, *within)
-    down, up = max(heights.min() - within[0], 0), max(within[1] - heights.max(), 0)
+    down = max(heights.min() - within[0], 0)
+    up = max(within[1] - heights.max(), 0)
     # together centred on the heights wanted
     heights += np.clip((wanted - heights).mean(), -down, up)
     is_right = x > points[:, 0].mean()

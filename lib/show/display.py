@@ -111,7 +111,8 @@ def _cut(
         return [("⟨empty⟩", True)]
     # a column holds at most one letter and its combining marks
     longest = (MOST_MARKS + 1) * width
-    kept, end = min(len(text), longest), [(f"…⟨{len(text)}⟩", True)]
+    kept = min(len(text), longest)
+    end = [(f"…⟨{len(text)}⟩", True)]
     pieces = _pieces(text[:kept], escaped) + end * (kept < len(text))
     while kept and _columns_of("".join(shown for shown, _ in pieces)) > width:
         kept -= 1
@@ -123,9 +124,12 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
     """Return runs of characters that show themselves, marks, and runs of code points in one pair
     of brackets.
     """
-    pieces, kind, marks = [], "", 0
+    pieces = []
+    kind = ""
+    marks = 0
     for i, character in enumerate(text):
-        before, category = kind, unicodedata.category(character)
+        before = kind
+        category = unicodedata.category(character)
         marks = marks + 1 if category[0] == "M" else 0
         # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look
         # like the usual one.
@@ -308,7 +312,9 @@ def table_html(
         )
     # in plain text, where a row is one line
     narrow = max(NARROWEST, min(width, 120 // max(1, len(token_columns))))
-    heads, pages, texts = [], [], []
+    heads = []
+    pages = []
+    texts = []
     for name, values in frame.items():
         if name in token_columns:
             kind = "token"
@@ -346,7 +352,8 @@ def _token_cells(
     blur: bool,
 ) -> tuple[list[str], list[str]]:
     """Return a column of tokens as HTML and as plain text; a missing token is an empty cell."""
-    pages, texts = [""] * len(values), [""] * len(values)
+    pages = [""] * len(values)
+    texts = [""] * len(values)
     for place, token in enumerate(values):
         if pd.notna(token):
             pages[place] = token_html(str(token), width, blur=blur)
@@ -374,7 +381,8 @@ def folded(line: str, *shown) -> Folded:
     It is for what stands for completeness only. Plain text shows the line alone. `shown`: results
     of table_html, and charts.
     """
-    inside, pictures = [], {}
+    inside = []
+    pictures = {}
     for one in shown:
         if isinstance(one, Shown):
             inside.append(one.html)

@@ -43,7 +43,8 @@ RC_PARAMS = {
 GREY = "#595959"
 # Of pairs that are no model families, as signs: hues that no family has, which colour-blind readers
 # tell apart.
-POSITIVE, NEGATIVE = "#1b7837", "#762a83"
+POSITIVE = "#1b7837"
+NEGATIVE = "#762a83"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
 # stands in every picture of the embedded models
@@ -74,7 +75,8 @@ def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     The base family gives the hue. Within it, models of one group, such as `paper`, run from dark to
     light by developer, and models that the registry does not hold in the order given.
     """
-    nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
+    nicknames = list(dict.fromkeys(nicknames))
+    models = registry.reward_models()
     # numbered in the registry's order
     models["developer"] = pd.factorize(models["developer"])[0]
     models["hue"] = [
@@ -169,7 +171,8 @@ def save(
     path = collection.figures / checked(f"{name}.png", "a figure", longest=240)
     with replacing(path) as part:
         part.write_bytes(_png(figure, dpi=150))
-    figure.alt, figure.file = " ".join(alt.split()), path.name
+    figure.alt = " ".join(alt.split())
+    figure.file = path.name
     return path
 
 

@@ -19,7 +19,8 @@ def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
     if not tables:
         return [f"No reward model of collection '{collection}' was scored."]
     first = next(iter(tables.values()))
-    prompts, width = scores.prompt_names(first), max(map(len, ["model", *tables]))
+    prompts = scores.prompt_names(first)
+    width = max(map(len, ["model", *tables]))
     lines = [
         f"{len(tables)} reward model{'s' * (len(tables) > 1)} scored in collection '{collection}': "
         f"tokens of the vocabulary as the reply (prompts: {', '.join(prompts)}).",
@@ -39,7 +40,8 @@ def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
             for some in shown
         )
         if inputs[prompts[0]].nunique() < 2:
-            best, worst = "none: all rewards are equal", "none"
+            best = "none: all rewards are equal"
+            worst = "none"
         lines.append(
             f"{name:{width}}  {len(table):7,}  {len(inputs):8,}  {best:36}  {worst}"
         )

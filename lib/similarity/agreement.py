@@ -31,7 +31,8 @@ def comparable(
     is left where fewer than two models remain, or where they share fewer than ten texts.
     """
     known = [name for name in registry.reward_models().index if name in tables]
-    varied, constant = {}, []
+    varied = {}
+    constant = []
     for name in dict.fromkeys([*known, *tables]):
         if np.ptp(tables[name][prompt]) > 0:
             varied[name] = tables[name]

@@ -99,7 +99,9 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     Table 2 is compared by token id, because its texts are printed without their spaces. Corrected:
     one row per distinct input, and trimmed texts.
     """
-    by_id, by_text, by_distinct = {}, {}, {}
+    by_id = {}
+    by_text = {}
+    by_distinct = {}
     for name, table in tables.items():
         reward = table["greatest"]
         token_id = table["token_id"].astype(str)

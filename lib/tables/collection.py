@@ -138,11 +138,9 @@ class Collection:
         )
 
 
-EMBEDDED, PUBLISHED, OWN = (
-    Collection("embedded"),
-    Collection("published"),
-    Collection("mine"),
-)
+EMBEDDED = Collection("embedded")
+PUBLISHED = Collection("published")
+OWN = Collection("mine")
 HUMAN_RATINGS = Collection("human_ratings")  # of V-Smol-135M
 # a sample of it, which a first run takes
 FIRST_RUN = Collection("human_ratings-first-run")

@@ -12,7 +12,8 @@ from ..io import replacing
 
 RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
 # What is no call, but computed too: `=A1`, `=1+1`, `-1+1`, `+B2`. A signed number is none.
-CELL, NUMBER = r"\$?[A-Za-z]{1,3}\$?\d", r"\d+(?:\.\d*)?"
+CELL = r"\$?[A-Za-z]{1,3}\$?\d"
+NUMBER = r"\d+(?:\.\d*)?"
 COMPUTED = re.compile(
     rf"\s*(?:[=＝]\s*[-+]?(?:{CELL}|{NUMBER}|\")|[+\-@＋－＠]\s*(?:{CELL}|{NUMBER}\s*[-+*/^&<>=:]))"
 )

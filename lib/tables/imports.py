@@ -77,7 +77,8 @@ def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
         raise InputError(
             f"{file} cannot be read ({error}); give a csv in UTF-8 with columns {wanted}"
         ) from error
-    names, problem = [name.strip().lower() for name in table], ""
+    names = [name.strip().lower() for name in table]
+    problem = ""
     if any(names.count(column) != 1 for column in columns):
         problem = f"has no columns {wanted}, once each; head it with: {wanted}"
     elif table.empty:

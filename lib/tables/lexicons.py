@@ -134,7 +134,8 @@ def _bnc() -> Lexicon:
       must have read the list as a plain table. Cells other than numbers are left out, and so are
       `@` rows.
     """
-    forms, headwords = [], []
+    forms = []
+    headwords = []
     for line in (
         downloads.fetch(*BNC).read_text(encoding="latin-1").rstrip("\n").split("\n")[1:]
     ):

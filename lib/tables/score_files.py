@@ -87,7 +87,8 @@ def import_items() -> dict[str, Path]:
     Return nickname -> table.
     """
     tables = {prompt: read_items(prompt).set_index("name") for prompt in ITEM_PROMPTS}
-    paths, written = [item_file(prompt) for prompt in ITEM_PROMPTS], {}
+    paths = [item_file(prompt) for prompt in ITEM_PROMPTS]
+    written = {}
     for name, hub_id in papers_models().items():
         rewards = pd.concat(
             {prompt: table[hub_id] for prompt, table in tables.items()}, axis=1

@@ -66,7 +66,8 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     score table or it cannot be written. The caller holds `lock(path)` where others may write the
     same table.
     """
-    path, problem = Path(path), _problem(table)
+    path = Path(path)
+    problem = _problem(table)
     fields = COLUMNS | dict.fromkeys(prompt_names(table), pa.float32())
     schema = pa.schema(
         [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
@@ -154,7 +155,8 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def _how_to_make(path: Path) -> str:
-    study, nickname = path.parent.name, path.stem
+    study = path.parent.name
+    nickname = path.stem
     if study.startswith(PUBLISHED.name):
         return "make published"
     if study.endswith(LOGPROBS):

@@ -17,7 +17,8 @@ from ...show.token_charts import draw_token_grid
 from ...tables.collection import PUBLISHED
 from .files import find_notebooks, opening
 
-FIGURES, NOTEBOOKS = ROOT / "figures", ROOT / "notebooks"
+FIGURES = ROOT / "figures"
+NOTEBOOKS = ROOT / "notebooks"
 PUBLISHED_PAGE = ROOT / "docs" / "published.md"
 LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
@@ -198,7 +199,8 @@ def listed_tokens() -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     printed = cells.printed_lists("A6")
     rows = pd.MultiIndex.from_product([["optimal", "pessimal"], range(1, LISTED + 1)])
-    ends, places = {}, {}
+    ends = {}
+    places = {}
     for model, tokens in printed.items():
         shown = tokens[~tokens.map(display.is_offensive)]
         best = shown.loc["optimal"].sort_index().head(LISTED)

@@ -24,7 +24,8 @@ from .files import EXERCISE, EXERCISES, find_notebooks, parameters_of, read
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
 CARD_OF = "A-Gem-96"  # the small model that has a card
 # of the first run: the real model, and what it is made from
-REAL, REAL_BASE = "V-Smol-135M", "SmolLM2-135M-Instruct"
+REAL = "V-Smol-135M"
+REAL_BASE = "SmolLM2-135M-Instruct"
 # the folders of data/ that runs make
 MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")
 # of lib: no notebook depends on it, unless its cells import an app

@@ -102,7 +102,8 @@ def _picture(match: re.Match) -> str:
     from matplotlib import rc_context
     from matplotlib.mathtext import math_to_image
 
-    tex, file = " ".join(match[2].split()), io.BytesIO()
+    tex = " ".join(match[2].split())
+    file = io.BytesIO()
     try:
         with rc_context(
             {"mathtext.fontset": "cm", "savefig.transparent": True, "font.size": 13}
@@ -145,7 +146,8 @@ def highlights_of(executed: Path) -> Highlights:
         for output in outputs
         if ANSWER_TYPE in output.get("data", {})
     ]
-    alts, heroes = pictures_of(notebook.cells), pictures_of(with_tag(notebook, "hero"))
+    alts = pictures_of(notebook.cells)
+    heroes = pictures_of(with_tag(notebook, "hero"))
     return Highlights(
         answers[-1] if answers else "",
         alts,
@@ -190,7 +192,8 @@ def _files_by_writer(
     jobs: Iterable[Job],
 ) -> dict[str, list[dict]]:
     """Return what the template shows of every file of a collection, by folder and notebook."""
-    alts, writers = {}, {}
+    alts = {}
+    writers = {}
     for job in jobs:
         writers.setdefault(job.number, job.notebook.stem)
         for name, alt in highlights_of(job.executed).alts.items():
@@ -214,9 +217,12 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
     """Return what the template shows of one notebook (question, answers, a picture, and links to
     its pages).
     """
-    runs, answers, pictures = [], [], []
+    runs = []
+    answers = []
+    pictures = []
     for job, result in group:
-        name, own = job.model or job.collection.population, highlights_of(job.executed)
+        name = job.model or job.collection.population
+        own = highlights_of(job.executed)
         problem = f"{job.name}: {without_folders(str(result))}"
         href = _link(collection, job.page) if job.page.is_file() else ""
         runs.append(

@@ -81,7 +81,9 @@ def reproduce_published(
     compare a model with.
     """
     imported, missing = _import_published()
-    failed, lines, outcomes = 0, [], []
+    failed = 0
+    lines = []
+    outcomes = []
     before: dict[str, Result] = {}
     for study in [*imported, PUBLISHED]:
         jobs = plan(folder, study)
@@ -140,7 +142,8 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
         ITEMS: score_files.import_items,  # each file is about all models
         VOCABULARY: lambda: score_files.import_vocabulary(without[VOCABULARY]),
     }
-    imported, missing = {}, []
+    imported = {}
+    missing = []
     for study, importer in importers.items():
         try:
             paths = list(importer().values())
@@ -229,7 +232,8 @@ def next_job(
     it has run. But while the small models are trained, notebooks about the first ones run as soon
     as these models are there.
     """
-    busy, done = [each.job for each in running], set(ended)
+    busy = [each.job for each in running]
+    done = set(ended)
     if len(busy) == 1 and busy[0].declared.trains:
         reports = {name: ROOT / "data" / "models" / name / REPORT for name in EARLY}
         there = [

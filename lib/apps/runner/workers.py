@@ -169,7 +169,8 @@ def outcome(job: Job, **engine) -> Result:
     """Execute a notebook with options of nbclient, write its page, return the result; an error
     is a failure's cause.
     """
-    cause, begun = "", sum(os.times()[:4])
+    cause = ""
+    begun = sum(os.times()[:4])
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "written"
         # the kernel inherits it, and every file that it writes whole is listed there

@@ -126,7 +126,8 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
     )
     seen: set[str] = set()
     for text in list(filter(is_prose, page.findall(nodes.Text))):
-        pieces, end = [], 0
+        pieces = []
+        end = 0
         for use in forms.finditer(text):
             address = addresses[use[1].lower()]
             if address not in seen:

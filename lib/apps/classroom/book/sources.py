@@ -92,7 +92,8 @@ def assemble(
 
 def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
     """Write the pages of a notebook and its exercises, and copy the tables behind them."""
-    path, study = chapter["path"], chapter["study"]
+    path = chapter["path"]
+    study = chapter["study"]
     data = sorted(study.figures.glob(f"{path.name.partition('_')[0]}_*.csv"))
     if not study.is_embedded:
         data += [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
@@ -113,7 +114,8 @@ def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
 
 def _write_document(place: Path, folder: Path) -> None:
     """Write a document with the tables that it links; a link that leaves the book becomes text."""
-    source, here = ROOT / place.parent, folder / place.parent
+    source = ROOT / place.parent
+    here = folder / place.parent
     here.mkdir(exist_ok=True)
 
     def checked_link(link: re.Match) -> str:
@@ -152,7 +154,8 @@ def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
     """
     cells = []
     for cell in notebook.cells:
-        tags, mystnb = list(cell.metadata.get("tags", [])), {}
+        tags = list(cell.metadata.get("tags", []))
+        mystnb = {}
         if INJECTED in tags:
             continue
         for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():

@@ -25,7 +25,8 @@ ORDER = (
     ("markdown", SOLUTION),
 )
 # nbgrader's marks around what students do not get
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+BEGIN = "### BEGIN SOLUTION"
+END = "### END SOLUTION"
 INSIDE = r"(?:.|\n)*?"
 TURN = "...  # your turn"
 
@@ -103,7 +104,8 @@ def _exercise(
     if kinds != ORDER:
         wanted = ", ".join(" ".join(kind) for kind in ORDER)
         raise InputError(f"{where} has to have the cells {wanted}; it has {kinds}")
-    about, solution = cells[0].metadata[EXERCISE], cells[2].metadata[EXERCISE]
+    about = cells[0].metadata[EXERCISE]
+    solution = cells[2].metadata[EXERCISE]
     sources = [cell.source for cell in cells]
     try:
         wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])

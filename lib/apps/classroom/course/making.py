@@ -46,7 +46,10 @@ from .exercises import (
 
 COURSE = ROOT / "data" / "course"
 # in the folder of a course
-STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"
+STUDENTS = "students"
+ANSWERS = "answers"
+CLASS = "class"
+SLIDES = "slides.html"
 BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
 # packages that load models
 LOADERS = (
@@ -118,7 +121,8 @@ def student_copy(exercises: Path) -> NotebookNode:
         if EXERCISE in cell.metadata:
             cell.metadata[EXERCISE].pop("wrong", None)
             if SOLUTION in cell.metadata.tags:
-                cell.source, cell.metadata.tags = stub_of(cell.source), [STUB]
+                cell.source = stub_of(cell.source)
+                cell.metadata.tags = [STUB]
     return node
 
 
@@ -141,7 +145,8 @@ def _without_outputs(node: NotebookNode) -> NotebookNode:
     node.metadata = nbformat.from_dict(KERNEL)
     for cell in node.cells:
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
     return node
 
 
@@ -149,7 +154,8 @@ def answer_key(exercises: Path) -> NotebookNode:
     """Return the exercises with solutions, answers, and the mistakes that checks know; the
     notebook runs by itself.
     """
-    section, new = read_section(exercises), nbformat.v4
+    section = read_section(exercises)
+    new = nbformat.v4
     title = f"# {opening(exercises)[0]}".replace(TITLE, "# Answers: ")
     cells = [new.new_markdown_cell(title), new.new_code_cell(section.setup)]
     for exercise in section.exercises:
@@ -181,7 +187,8 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
     cells = []
     for notebook in notebooks:
         title, question = opening(notebook)
-        highlights, attachments = highlights_of(notebook), {}
+        highlights = highlights_of(notebook)
+        attachments = {}
         parts = [
             f"# {notebook.name.partition('_')[0]} {title}",
             f"**{question}**" if question else "",
@@ -244,7 +251,8 @@ def fill_class(
         nbformat.write(class_copy(notebook), folder / notebook.name)
     for name, copy in copies.items():
         nbformat.write(copy, folder / f"{name.partition('_')[0]}_exercises.ipynb")
-    has_book, has_explorer = BOOK.is_dir(), bool(WORDS.models)
+    has_book = BOOK.is_dir()
+    has_explorer = bool(WORDS.models)
     if has_explorer:
         explorer.write(WORDS, folder / "explorer.html")
     if has_book:

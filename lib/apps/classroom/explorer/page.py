@@ -126,7 +126,8 @@ def _columns(
     """Return the columns of the page, a model under a prompt each, and name -> rewards,
     (texts,).
     """
-    columns, arrays = [], {}
+    columns = []
+    arrays = {}
     for model, table in tables.items():
         row_of: dict[str, int] = {}
         for row, text in enumerate(table["text"]):

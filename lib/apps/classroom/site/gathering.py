@@ -114,10 +114,8 @@ def gather(
         (folder / "colab").mkdir()
         for number, install in INSTALL.items():
             [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-            notebook, first_cell = (
-                read(path),
-                COLAB.format(repository=repository, install=install),
-            )
+            notebook = read(path)
+            first_cell = COLAB.format(repository=repository, install=install)
             notebook.cells.insert(0, nbformat.v4.new_code_cell(first_cell, id="begin"))
             nbformat.write(notebook, folder / "colab" / path.name)
     return first

@@ -72,9 +72,9 @@ class ValueCardCallback(TrainerCallback):
         self, args: Any, state: Any, control: Any, **others: Any
     ) -> None:
         """Score the model before its first step."""
-        self.steps, self.read = (
-            [],
-            in_training(others["model"], others.get("processing_class"), self.name),
+        self.steps = []
+        self.read = in_training(
+            others["model"], others.get("processing_class"), self.name
         )
         if state.is_world_process_zero:
             self.replies = outside.replies(self.quick)
@@ -177,7 +177,8 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
             "read; leave the callback out, or compare its checkpoints: make compare"
         )
     whole = without_adapter(model)
-    is_decoder, is_encoder = hasattr(whole, "score"), hasattr(whole, "classifier")
+    is_decoder = hasattr(whole, "score")
+    is_encoder = hasattr(whole, "classifier")
     if (
         not isinstance(whole, PreTrainedModel)
         or not (is_decoder or is_encoder)
@@ -197,7 +198,8 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
         )
     tokenizer = templates.confine(copy.deepcopy(tokenizer))
     opened = conversations.leave_out_opened_turn(tokenizer) if is_decoder else None
-    head_name, config = "linear" if is_decoder else "classifier", whole.config
+    head_name = "linear" if is_decoder else "classifier"
+    config = whole.config
     return RewardModel(
         name,
         name,

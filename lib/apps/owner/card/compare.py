@@ -167,13 +167,12 @@ def rewards_of(
     replies: replies of two words. None combines the words that this model rewards most and least.
     """
     if (table := outside.table_of(name, study.name)) is not None:
-        typed, pairs = (
-            measures.rewards_in(table.set_index("text")),
-            pd.Series(dtype=float),
-        )
+        typed = measures.rewards_in(table.set_index("text"))
+        pairs = pd.Series(dtype=float)
     else:
         model = opening.open_model(name, **options)
-        name, table = model.nickname, making.vocabulary_of(model, study, bos)
+        name = model.nickname
+        table = making.vocabulary_of(model, study, bos)
         typed = measures.type_texts(model, bos)
         if replies is None:
             made = [
@@ -206,7 +205,8 @@ def differences(made: Comparison) -> pd.DataFrame:
     p_corrected is adjusted for all measures (Benjamini and Hochberg). changed is "no" or, where
     p_corrected < .05, "yes"; with one seed "seeds?", because another seed changes the measures too.
     """
-    first, last = made.steps[0], made.steps[-1]
+    first = made.steps[0]
+    last = made.steps[-1]
     rows = {key: difference(key, of, first, last) for key, of in made.measured.items()}
     columns = ["first", "last", "estimate", "ci_low", "ci_high", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(
@@ -270,10 +270,8 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     both = both.assign(moved=both["last"] - both["first"]).sort_values(
         "moved", ascending=False, kind="stable"
     )
-    up, down = (
-        both[both["moved"] > ROUNDING].head(MOVED),
-        both[both["moved"] < -ROUNDING].tail(MOVED)[::-1],
-    )
+    up = both[both["moved"] > ROUNDING].head(MOVED)
+    down = both[both["moved"] < -ROUNDING].tail(MOVED)[::-1]
     return pd.concat([up.assign(end="up"), down.assign(end="down")], ignore_index=True)
 
 
@@ -344,10 +342,8 @@ def write(made: Comparison, blur: bool = True) -> Path:
     the page.
     """
     first, last = (made.rewards[step[0]] for step in (made.steps[0], made.steps[-1]))
-    path, changes = (
-        made.collection.figures / f"compare-{first.name}-{last.name}.html",
-        differences(made),
-    )
+    path = made.collection.figures / f"compare-{first.name}-{last.name}.html"
+    changes = differences(made)
     write_csv(changes.reset_index(), path.with_suffix(".csv"))
     tables = [
         display.table_html(

@@ -337,7 +337,8 @@ def interval(row: pd.Series, name: str) -> str:
 
 def reading(measure: str, row: pd.Series) -> str:
     """Return what the direction of a measure means, behind the word "it"."""
-    about, direction = measures.MEASURES.loc[measure], measures.direction(measure, row)
+    about = measures.MEASURES.loc[measure]
+    direction = measures.direction(measure, row)
     if direction == measures.RANDOM:
         return "not distinguishable from a random head"
     if not direction:

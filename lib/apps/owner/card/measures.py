@@ -108,7 +108,8 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {
         "items": (PROMPTS[0], items().index)
     }
-    texts, rewards = prompts(), {}
+    texts = prompts()
+    rewards = {}
     for name, (prompt, typed) in asked.items():
         scored = engine.score_replies(
             model, texts[prompt], list(typed), bos=bos
@@ -193,9 +194,11 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
 
     It is the larger of two: no effect, a random head.
     """
-    null, logs = MEASURES.loc[measured.index, "null"], measured.index.isin(LOGARITHMS)
+    null = MEASURES.loc[measured.index, "null"]
+    logs = measured.index.isin(LOGARITHMS)
     ends = measured[["estimate", "ci_low", "ci_high"]].astype(float)
-    ends[logs], null = np.log(ends[logs]), null.mask(logs, 0.0)
+    ends[logs] = np.log(ends[logs])
+    null = null.mask(logs, 0.0)
     freedom = measured["n"] - 1
     error = (ends["ci_high"] - ends["ci_low"]) / 2 / stats.t.ppf(0.975, freedom)
     p = pd.Series(
@@ -263,7 +266,8 @@ def _by_sentiment(
     frequency = lexicon("wordfreq").reindex(sentiment.index)
     frequency = frequency[frequency > 0]
     with_frequency = np.column_stack([np.log10(frequency), sentiment[frequency.index]])
-    measured, spreads = {}, {}
+    measured = {}
+    spreads = {}
     for prompt in PROMPTS:
         rated = rewards[prompt].loc[sentiment.index]
         z = (rated - rated.mean()) / rated.std(ddof=0)
@@ -291,7 +295,8 @@ def p_of_mean(changes: np.ndarray) -> np.ndarray:
     """Return the p-value of the mean of each row, (rows, n) -> (rows,), by the t distribution. It
     is 1 where all changes are 0 or missing.
     """
-    mean, error = np.abs(changes.mean(axis=1)), stats.sem(changes, axis=1)
+    mean = np.abs(changes.mean(axis=1))
+    error = stats.sem(changes, axis=1)
     t = np.where(mean > 0, np.inf, 0.0)
     np.divide(mean, error, out=t, where=error > 0)
     return 2 * stats.t.sf(t, changes.shape[1] - 1)

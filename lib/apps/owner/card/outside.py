@@ -74,7 +74,8 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     """
     study = Collection(collection or OWN.name)
     registry.refuse_foreign(study, {name: name})
-    asked, given = texts(), _read(file)
+    asked = texts()
+    given = _read(file)
     _refuse(
         file,
         given[~given["id"].isin(asked["id"])],
@@ -102,10 +103,8 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
     """Write the score table of a model that is not loaded here, from its rewards of all texts:
     replies x prompts.
     """
-    numbers, replies = (
-        np.arange(len(rewards), dtype=np.int32),
-        pd.Series(rewards.index, dtype="str"),
-    )
+    numbers = np.arange(len(rewards), dtype=np.int32)
+    replies = pd.Series(rewards.index, dtype="str")
     table = pd.DataFrame(
         {
             "token_id": numbers,

@@ -28,11 +28,9 @@ PAIRS_SHOWN = 5
 GREY_DIRECTIONS = (RANDOM, "undecided")
 # standard deviations of the published models; what lies further out is drawn there
 FURTHEST = 6.0
-BAND_NAME, OWN_NAME, LIKE_RANDOM = (
-    "95% of random heads",
-    "this model",
-    "this model, as a random head",
-)
+BAND_NAME = "95% of random heads"
+OWN_NAME = "this model"
+LIKE_RANDOM = "this model, as a random head"
 
 
 def card(
@@ -84,7 +82,8 @@ def make(
             f"'{name}' names {len(models)} reward models; a card is about one"
         )
     [load] = models.values()
-    study, report = study_of(models, collection), None
+    study = study_of(models, collection)
+    report = None
     if reference is None:  # before it is loaded: two may not fit
         report = checking.check(load, bos, **opening.options_for(None, **options))
     model = opening.open_model(load, reference, **options)
@@ -177,7 +176,8 @@ def warnings(card: Card) -> list[str]:
 
     There are none for any other model.
     """
-    lines, name = [], card.nickname
+    lines = []
+    name = card.nickname
     if card.failed:
         command = card.command.replace("make card", "make check").partition(
             " COLLECTION="
@@ -259,7 +259,8 @@ def most_spammed(spam: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if spam.empty:
         return {}
     texts = exploits.most_gained(spam)
-    most, others = texts.head(exploits.MOST), texts[exploits.MOST :]
+    most = texts.head(exploits.MOST)
+    others = texts[exploits.MOST :]
     return {
         f"The {len(most)} texts with the largest gain": most,
         "Other tricks": others[others["kind"] == "style"],
@@ -273,9 +274,12 @@ def strip(rows: pd.DataFrame) -> Markup:
     ends = ["place", "ci_low", "ci_high"]
     # in units of the picture
     rows = rows.assign(**(110 + 17 * rows[ends].clip(-FURTHEST, FURTHEST)).round(1))
-    parts, own = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>'], []
+    parts = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>']
+    own = []
     for row in rows.itertuples():
-        x, low, high = row.place, row.ci_low, row.ci_high
+        x = row.place
+        low = row.ci_low
+        high = row.ci_high
         if row.group == BAND_NAME and low == low:
             parts.append(
                 f'<rect x="{low}" y="6" width="{max(1, high - low):.1f}" height="8" fill="#ddd"/>'
@@ -389,7 +393,8 @@ def as_json(card: Card) -> str:
 
 def measure_numbers(card: Card, key: str) -> dict[str, Any]:
     """Return all numbers of one measure, and its place among each group of models."""
-    row, groups = card.measured.loc[key], {}
+    row = card.measured.loc[key]
+    groups = {}
     for group, table in card.others.items():
         end = "" if group == "published" else f"_{group}"
         places = {

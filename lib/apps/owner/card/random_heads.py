@@ -129,7 +129,8 @@ def _measured_texts(
     rewards: dict[str, pd.DataFrame], keys: pd.Index
 ) -> dict[str, pd.DataFrame]:
     """Return measure -> the rewards that it is computed from, texts x heads."""
-    asked, ratings = rewards[measures.PROMPTS[0]], measures.lexicon("vader")
+    asked = rewards[measures.PROMPTS[0]]
+    ratings = measures.lexicon("vader")
     known = asked.index.intersection(ratings.index, sort=False)
     rated_words = known[ratings[known] != 0]
     rated = {prompt: rewards[prompt].loc[rated_words] for prompt in measures.PROMPTS}

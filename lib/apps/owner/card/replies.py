@@ -77,7 +77,8 @@ def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, f
     def share(sample: np.ndarray) -> float:
         return flipped[np.ix_(sample, sample)].mean()
 
-    mean, half = change.mean(), stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+    mean = change.mean()
+    half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
     low, high = resampling.interval(resampling.bootstrap(share, len(change), 1000))
     return {
         "change": mean / unit,
@@ -139,10 +140,12 @@ def own_lists(
     further = list(lists.index.difference(asked.index))
     if further:
         asked = pd.concat([asked, _rewards_of_words(model, further, bos)])
-    words, held = asked.index, _held_equal(asked.index)
+    words = asked.index
+    held = _held_equal(asked.index)
     # random heads in the units of the model's own
     values = ((asked - asked.mean()) / asked[0].std()).to_numpy()
-    rows, of_heads = {}, {}
+    rows = {}
+    of_heads = {}
     for name in lists:
         listed = words.isin(lists.index[lists[name]]).astype(float)
         of_heads[name] = slope(listed, values, held)
@@ -164,7 +167,8 @@ def _held_equal(words: pd.Index) -> np.ndarray:
     """Return what is held equal between words, (words, 4): frequency, length, sentiment, and
     whether VADER rates the word.
     """
-    frequency, sentiment = measures.lexicon("wordfreq"), measures.lexicon("vader")
+    frequency = measures.lexicon("wordfreq")
+    sentiment = measures.lexicon("vader")
     columns = [
         np.log10(frequency.reindex(words).fillna(frequency.min())),
         words.str.len(),

@@ -322,7 +322,8 @@ def _found_place(model: RewardModel, ids: tuple[int, ...], about: Conversation) 
 
 
 def _found_pad(model: RewardModel) -> str:
-    pad, theirs = model.pad_token_id, model.tokenizer.pad_token_id
+    pad = model.pad_token_id
+    theirs = model.tokenizer.pad_token_id
     if pad is None:
         return "config.json names none, so transformers refuses batches"
     found = shown(model.tokenizer, (pad,))
@@ -388,10 +389,8 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
     )
     # one at a time, so nothing is padded
     theirs = np.array([reader.read([each])[0][-1, 0] for each in feeds.base])
-    apart, limit = (
-        float(np.abs(theirs - ours).max()),
-        TOLERANCES[model.dtype] * float(np.abs(theirs).max()),
-    )
+    apart = float(np.abs(theirs - ours).max())
+    limit = TOLERANCES[model.dtype] * float(np.abs(theirs).max())
     numbers = {"largest difference": apart, "tolerance": limit}
     found = (
         f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g} "
@@ -454,10 +453,8 @@ def pairs_row(rewards: Array, planted: bool) -> Row:
 
 def _time(model: RewardModel, bos: str) -> Row:
     """Estimate the time for the whole vocabulary from some of its tokens."""
-    texts, prompts = (
-        conversations.vocabulary(model.tokenizer)["text"],
-        read_prompts(None),
-    )
+    texts = conversations.vocabulary(model.tokenizer)["text"]
+    prompts = read_prompts(None)
     some = texts.sample(min(TIMED, len(texts)), random_state=0).tolist()
     inputs = model.inputs_for(next(iter(prompts.values())), some, bos=bos)
     scorer = stages.reader_of(model)(model, inputs)

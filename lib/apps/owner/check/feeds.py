@@ -77,8 +77,11 @@ class Feeds:
         bos: str,
         template: str | None = None,
     ):
-        self.model, self.tokenizer, self.bos = model, model.tokenizer, bos
-        self.turns, self.template = list(conversations), template
+        self.model = model
+        self.tokenizer = model.tokenizer
+        self.bos = bos
+        self.turns = list(conversations)
+        self.template = template
         self.is_encoder = model.read_at == "pooled"
         self.sources = Sources(model, self.turns, template)
         # one beginning-of-sequence token, and what the tokenizer writes at the end
@@ -108,10 +111,8 @@ class Feeds:
         has_types = self.is_encoder and getattr(config, "type_vocab_size", 0) > 1
         base = []
         for inputs in self.model.inputs_for_rows(contexts, replies, self.bos):
-            ids, second = (
-                inputs.prefix_ids + inputs.suffixes[0],
-                inputs.conversation.prefix_ids,
-            )
+            ids = inputs.prefix_ids + inputs.suffixes[0]
+            second = inputs.conversation.prefix_ids
             types = tuple(int(i >= len(second)) for i in range(len(ids)))
             base.append(Input(ids, types=types if has_types else None))
         return tuple(base)
@@ -160,7 +161,8 @@ class Feeds:
 
     def leading(self, ids: Sequence[int]) -> int:
         """Return with how many beginning-of-sequence tokens these ids start."""
-        count, n = 0, len(self.lead)
+        count = 0
+        n = len(self.lead)
         while n and list(ids[count * n : count * n + n]) == self.lead:
             count += 1
         return count
@@ -235,7 +237,8 @@ class Feeds:
             yield Cause(f"{verb} {turn}", remedy, "template"), end
 
     def _end_tokens(self, after: str) -> Iterator[tuple[Cause, str]]:
-        eos, pad = self.tokenizer.eos_token or "", self.tokenizer.pad_token or ""
+        eos = self.tokenizer.eos_token or ""
+        pad = self.tokenizer.pad_token or ""
         bare = after.rstrip("\n")
         for text, end in (
             ("cut what closes the reply", ""),
@@ -266,7 +269,8 @@ class Feeds:
         """
         if self.change is None:
             return
-        other, name = self.change.other, type(self.change.other).__name__
+        other = self.change.other
+        name = type(self.change.other).__name__
         cause = Cause(
             f"took the ids of transformers' {name}, which drops parts of tokenizer.json",
             "open it with PreTrainedTokenizerFast there",
@@ -393,7 +397,8 @@ class Feeds:
         ):
             old = turns[-1]["content"]
             if self._trims:
-                old, reply = old.strip(), reply.strip()
+                old = old.strip()
+                reply = reply.strip()
             texts.append((before.removesuffix(old) + reply, after))
         _, wholes = next(self.closings(texts, True))
         return self.ids(wholes, self.count)
@@ -431,7 +436,8 @@ class Feeds:
             for each, width in zip(feed.inputs, widths, strict=True)
         ):
             return
-        theirs, configured = self.tokenizer.pad_token_id, self.model.pad_token_id
+        theirs = self.tokenizer.pad_token_id
+        configured = self.model.pad_token_id
         choices = (theirs, configured, self.tokenizer.eos_token_id, 0)
         pad = next(i for i in choices if i is not None)
         for side, is_masked in WAYS[:1] if self.is_encoder else WAYS:
@@ -462,10 +468,8 @@ def ends_of(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], i
     """Return the ids of one beginning of sequence, what the tokenizer writes at the end, and how
     many beginnings it writes.
     """
-    [word], whole = (
-        tokenizer(["a"], add_special_tokens=False)["input_ids"],
-        tokenizer("a"),
-    )
+    [word] = tokenizer(["a"], add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")
     ids = whole["input_ids"]
     start = next((i for i in range(len(ids)) if ids[i : i + len(word)] == word), 0)
     bos_id = tokenizer.bos_token_id

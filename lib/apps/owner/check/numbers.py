@@ -157,7 +157,8 @@ def fitted(raw: Array, given: Given) -> Iterator[Number]:
 
 def limited(raw: Array, theirs: Array) -> Iterator[Number]:
     """Yield rewards, (places, n), that were cut to the range of `theirs`, at one end or both."""
-    low, high = theirs.min(), theirs.max()
+    low = theirs.min()
+    high = theirs.max()
     for text, predicted, constants in (
         ("cut rewards above {high:.6g}", np.minimum(raw, high), {"high": high}),
         ("cut rewards below {low:.6g}", np.maximum(raw, low), {"low": low}),
@@ -175,7 +176,8 @@ def limited(raw: Array, theirs: Array) -> Iterator[Number]:
 
 def of_labels(rewards: Array, label: int) -> Iterator[Number]:
     """Yield what a program may have made of several labels, (places, n, labels)."""
-    labels, shares = rewards.shape[-1], softmax(rewards, axis=-1)
+    labels = rewards.shape[-1]
+    shares = softmax(rewards, axis=-1)
     for i in range(labels):
         share = shares[..., i]
         which = f"softmax, of label {i} among {labels}"
@@ -191,7 +193,8 @@ def of_labels(rewards: Array, label: int) -> Iterator[Number]:
 
 
 def _of_other_label(rewards: Array, label: int, i: int) -> Iterator[Number]:
-    own, other = rewards[..., label], rewards[..., i]
+    own = rewards[..., label]
+    other = rewards[..., i]
     remedy = f"say --label {i} here, or take label {label} there"
     yield Number(f"took label {i}", other, remedy=remedy)
     yield Number(f"took label {label} minus label {i}", own - other, 2.0)

@@ -58,7 +58,8 @@ def other_weights(
 
 def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
     """Yield the base of a checkpoint that is an adapter."""
-    model, folder = reader.model, Path(reward_models.find(name)["hub_id"])
+    model = reader.model
+    folder = Path(reward_models.find(name)["hub_id"])
     if not (folder / "adapter_config.json").is_file():
         return
     named = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
@@ -75,7 +76,8 @@ def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
 
 def of_random_heads(reader: Reader, config: PreTrainedConfig) -> Reader:
     """Return the reader of the heads that transformers draws with each of SEEDS, one label each."""
-    width, spread = config.hidden_size, getattr(config, "initializer_range", 0.02)
+    width = config.hidden_size
+    spread = getattr(config, "initializer_range", 0.02)
     drawn = [
         torch.empty(1, width).normal_(0, spread, generator=torch.manual_seed(seed))
         for seed in SEEDS

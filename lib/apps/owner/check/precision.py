@@ -124,7 +124,8 @@ def is_rounding(
     size on every row, and either resemble those here, or be unrelated to the reward where all
     rewards are numbers of that format.
     """
-    apart, rounding = theirs - exact, rounded.predicted - exact
+    apart = theirs - exact
+    rounding = rounded.predicted - exact
     if is_format is None:
         return bool(norm(apart - rounding) < LEFT * norm(apart))
     size = norm(rounding) / np.sqrt(len(rounding))

@@ -156,7 +156,8 @@ def config_in_file(model: RewardModel) -> PreTrainedConfig:
 def reader_of_labels(model: RewardModel) -> Reader:
     """Return the reader of all labels of a loaded classifier."""
     assert model.files is not None
-    files, config = model.files, config_in_file(model)
+    files = model.files
+    config = config_in_file(model)
     if model.head is None:
         whole, _ = checkpoints.from_safetensors(
             AutoModelForSequenceClassification, files, config, model.dtype, None

@@ -171,7 +171,8 @@ class Search:
         longest = int(
             self.rows[np.argmax([len(self.feeds.base[i].ids) for i in self.rows])]
         )
-        one, row = self.feeds.of_rows([longest]), np.array([longest])
+        one = self.feeds.of_rows([longest])
+        row = np.array([longest])
         size = max(len(one.base[0].ids) + WIDER, len(one.turns[0][-1]["content"]))
         tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
         tried = [(count, feed) for count, feed in tried if self._is_wanted(feed.causes)]
@@ -197,14 +198,18 @@ class Search:
 
         Of one row, only the usual place and numbers without constants count.
         """
-        given, slack = self.given, self.slack
+        given = self.given
+        slack = self.slack
         if rows is not None:
-            given, slack = given.of_rows(rows), slack[rows]
+            given = given.of_rows(rows)
+            slack = slack[rows]
         where, rewards = places(reader, feed)  # (places, n, labels)
         if len(slack) == 1:
-            where, rewards = where[:1], rewards[:1]
+            where = where[:1]
+            rewards = rewards[:1]
         before = (*reader.cause, *feed.causes)
-        is_whole, is_fitting = len(slack) == len(self.slack), False
+        is_whole = len(slack) == len(self.slack)
+        is_fitting = False
         # a gate without a place to read gives no number
         with np.errstate(all="ignore"):
             for number in self._numbers(reader, rewards, given):
@@ -288,8 +293,12 @@ class Search:
     def again(self, reader: Reader, noise: float, is_coarse: bool) -> "Search":
         """Return the same search with another reader or noise, and nothing found yet."""
         other = copy.copy(self)  # with the feeds that were made
-        other.reader, other.noise, other.is_coarse = reader, noise, is_coarse
-        other.fits, other.nearest, other.partial = [], None, {}
+        other.reader = reader
+        other.noise = noise
+        other.is_coarse = is_coarse
+        other.fits = []
+        other.nearest = None
+        other.partial = {}
         return other
 
 

@@ -67,8 +67,10 @@ class Sources:
     def __init__(
         self, model: RewardModel, turns: Sequence[Turns], template: str | None = None
     ):
-        self.model, self.tokenizer = model, model.tokenizer
-        self.turns, self.template = list(turns), template
+        self.model = model
+        self.tokenizer = model.tokenizer
+        self.turns = list(turns)
+        self.template = template
 
     @cached_property
     def own(self) -> Texts:
@@ -96,7 +98,8 @@ class Sources:
         With a generation prompt, the template renders the turns before the reply, and the reply
         follows.
         """
-        tokenizer, prompted = self.tokenizer, "add_generation_prompt" in options
+        tokenizer = self.tokenizer
+        prompted = "add_generation_prompt" in options
         if source:
             tokenizer = copy.copy(tokenizer)
             tokenizer.chat_template = source

@@ -54,7 +54,8 @@ def weight_rows(
     conversation.
     """
     assert model.files is not None
-    folder, stored = model.files.folder, numbers_stored(model.files)
+    folder = model.files.folder
+    stored = numbers_stored(model.files)
     config = checkpoints.config_of(model.files)  # as in the file
     return [
         attempt("files", _files, model, folder, stored),
@@ -66,7 +67,8 @@ def weight_rows(
 
 
 def _files(model: RewardModel, folder: Path, stored: Counter) -> Row:
-    text, parameters = model.backbone.config.get_text_config(), stored.total()
+    text = model.backbone.config.get_text_config()
+    parameters = stored.total()
     held = sum(count * size_of(dtype) for dtype, count in stored.items())
     found = (
         f"{checkpoints.architecture_of(model.backbone.config)}, {text.num_hidden_layers} layers of "
@@ -202,11 +204,9 @@ def _attention(model: RewardModel, config: PreTrainedConfig) -> Row:
 
 
 def _precision(model: RewardModel, config: PreTrainedConfig, stored: Counter) -> Row:
-    dtype, declared, (most, _) = (
-        model.dtype,
-        str(config.dtype or "").removeprefix("torch."),
-        stored.most_common()[0],
-    )
+    dtype = model.dtype
+    declared = str(config.dtype or "").removeprefix("torch.")
+    most, _ = stored.most_common()[0]
     found = f"kept in {' and '.join(stored)}, computed in {dtype}, the head in float32"
     if dtype == "float16" and most in ("bfloat16", "float32"):
         return note(

@@ -281,7 +281,8 @@ def _answer(
         " and ".join(cause.text for cause in fit.causes) for fit in as_simple
     )
     theirs = rows["printed"].astype(float).to_numpy()
-    left, difference = np.abs(theirs - first.predicted), np.abs(theirs - here)
+    left = np.abs(theirs - first.predicted)
+    difference = np.abs(theirs - here)
     asked = [json.loads(text)[-1]["content"] for text in rows["context"]]
     table = pd.DataFrame(
         {

@@ -136,7 +136,8 @@ def place(
         for what in ("CPU", "GPU", "memory")
     }
     if not card:
-        cores, fits = 1 if small else max(1, int(most["CPU"])), memory <= most["memory"]
+        cores = 1 if small else max(1, int(most["CPU"]))
+        fits = memory <= most["memory"]
         return {"num_cpus": cores} | ({"memory": memory} if fits else {}), fits
     needed = memory / (USABLE * card)  # cards
     fair = (
@@ -174,7 +175,8 @@ def score(
             "replies of your own and implicit rewards are scored in one process; leave ON out"
         )
     given = {option: value for option, value in options.items() if value is not None}
-    texts, models = read_prompts(prompts), find_models(name.split(","))
+    texts = read_prompts(prompts)
+    models = find_models(name.split(","))
     study = study_of(models, collection)
     if tokens is not None:
         study = Collection(f"{study}-sample-{tokens}")
@@ -282,7 +284,8 @@ class OnCluster:
 
     def __init__(self, asks: dict[str, dict]):
         # jobs that may wait for Ray at once
-        self.asks, self.processes = asks, lambda: 1000
+        self.asks = asks
+        self.processes = lambda: 1000
 
     def start(self, job: Job) -> workers.Running:
         """Start a job as a task of Ray."""

@@ -21,7 +21,8 @@ def row_of(
     """
     architecture = architecture_of(config)
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
-    given, problem = f"{outputs} outputs ({what})", ""
+    given = f"{outputs} outputs ({what})"
+    problem = ""
     if outputs != 1 and not is_classifier:
         problem = (
             f"the head has {given}, and a {architecture} is no classifier with a label that is the "

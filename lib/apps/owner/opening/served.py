@@ -141,10 +141,8 @@ class Server:
             raise InputError(
                 f"{self.url} serves {len(served)} models; start it with one reward model alone"
             )
-        self.model, self.is_sglang = (
-            served[0]["id"],
-            served[0].get("owned_by") == "sglang",
-        )
+        self.model = served[0]["id"]
+        self.is_sglang = served[0].get("owned_by") == "sglang"
         # the folder or hub id, under whatever name it is served
         self.loaded = str(served[0].get("root") or self.model)
         # two inputs that go with every request, and their first rewards, (2,)
@@ -200,7 +198,8 @@ class Server:
                 self.probe_rewards = np.array([reward for _, reward in ends])
             return numbers
         first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
-        now, before = np.array([first, last]), self.probe_rewards
+        now = np.array([first, last])
+        before = self.probe_rewards
         most = (
             AS_BEFORE * abs(before[1] - before[0])
             + ROUNDED * np.abs(before).max()
@@ -343,7 +342,8 @@ class Server:
         """Raise InputError unless numbers are raw: their sigmoid, or beyond [0, 1] themselves,
         with activation.
         """
-        raw, activated = self.numbers(inputs), self.numbers(inputs, activation=True)
+        raw = self.numbers(inputs)
+        activated = self.numbers(inputs, activation=True)
         beyond = bool(((raw < 0) | (raw > 1)).any())
         if not (
             np.allclose(activated, expit(raw), atol=SAME)
