@@ -52,9 +52,8 @@ def read_table(name: str) -> pd.DataFrame:
         raise InputError(
             f"data/card/{path.name} is missing, which cards need; run: make published"
         )
-    return pd.read_csv(
-        path, keep_default_na=False, na_values={column: [""] for column in COLUMNS}
-    )
+    missing = dict.fromkeys(COLUMNS, [""])
+    return pd.read_csv(path, keep_default_na=False, na_values=missing)
 
 
 def words() -> pd.Index:
@@ -66,19 +65,16 @@ def items() -> pd.Series:
     """Return item -> people's opinion, higher is better: minus its rank. Equally ranked items
     share their mean rank.
     """
-    return (
-        -read_table("items")
-        .set_index("item")["people_rank"]
-        .astype(float)
-        .rename("people")
-    )
+    ranks = read_table("items").set_index("item")["people_rank"]
+    return -ranks.astype(float).rename("people")
 
 
 def prompts() -> dict[str, str]:
     """Return name -> text of the three prompts of a card: the paper's own, whatever
     data/prompts.csv asks.
     """
-    return grid().set_index("prompt")["text"].loc[list(PROMPTS)].to_dict()
+    texts = grid().set_index("prompt")["text"]
+    return texts.loc[list(PROMPTS)].to_dict()
 
 
 def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
@@ -89,13 +85,13 @@ def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[st
     inputs = scores.unique_inputs(table)
     inputs = inputs[inputs["reply_ids"].map(len) == 1]
     inputs = inputs.sort_values(PROMPTS[0], ascending=end == "pessimal", kind="stable")
-    words = inputs["text"].map(str.strip)
-    words = words[words.map(is_word)].drop_duplicates().head(n).tolist()
+    texts = inputs["text"].map(str.strip)
+    words = texts[texts.map(is_word)].drop_duplicates()
     if len(words) < 2:
         raise InputError(
             "fewer than two tokens are words, so no reply has two; score the whole vocabulary"
         )
-    return words
+    return words.head(n).tolist()
 
 
 def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:
@@ -105,16 +101,14 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see
     random_heads).
     """
-    asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {
-        "items": (PROMPTS[0], items().index)
-    }
+    asked = {prompt: (prompt, words()) for prompt in PROMPTS}
+    asked["items"] = (PROMPTS[0], items().index)
     texts = prompts()
     rewards = {}
     for name, (prompt, typed) in asked.items():
-        scored = engine.score_replies(
-            model, texts[prompt], list(typed), bos=bos
-        ).astype(float)
-        rewards[name] = pd.DataFrame(scored.reshape(len(typed), -1), typed)
+        scored = engine.score_replies(model, texts[prompt], list(typed), bos=bos)
+        of_heads = scored.astype(float).reshape(len(typed), -1)
+        rewards[name] = pd.DataFrame(of_heads, typed)
     return rewards
 
 
@@ -131,13 +125,12 @@ def without_labels(
         return dict(rewards)
     rated = lexicon("vader").index
 
-    def unseen(typed: pd.DataFrame) -> pd.DataFrame:
-        return typed[~typed.index.isin(rated) | is_held_out(typed.index)]
-
-    return {
-        name: typed if name == "items" else unseen(typed)
-        for name, typed in rewards.items()
-    }
+    unseen = dict(rewards)
+    for prompt in PROMPTS:
+        typed = rewards[prompt]
+        is_new = ~typed.index.isin(rated)
+        unseen[prompt] = typed[is_new | is_held_out(typed.index)]
+    return unseen
 
 
 def is_labelled(nickname: str) -> bool:
@@ -167,17 +160,15 @@ def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame
 
     Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
     """
-    measured = of_models({name: typed[[0]] for name, typed in rewards.items()})
-    rows = {
-        key: with_intervals(key, measure).loc[0] for key, measure in measured.items()
-    }
+    own = {name: typed[[0]] for name, typed in rewards.items()}
+    rows = {}
+    for key, measure in of_models(own).items():
+        rows[key] = with_intervals(key, measure).loc[0]
     # the whole vocabulary was counted: no interval
     rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])
-    return (
-        pd.DataFrame(rows)
-        .T.reindex(MEASURES.index.intersection(list(rows)), columns=COLUMNS)
-        .rename_axis("measure")
-    )
+    table = pd.DataFrame(rows).T
+    in_order = MEASURES.index.intersection(table.index)
+    return table.reindex(in_order, columns=COLUMNS).rename_axis("measure")
 
 
 def with_intervals(key: str, measured: Measured) -> pd.DataFrame:
@@ -185,7 +176,10 @@ def with_intervals(key: str, measured: Measured) -> pd.DataFrame:
     given as ratios.
     """
     table = measured.by_model()[COLUMNS]
-    return table.assign(**np.exp(table[COLUMNS[:3]])) if key in LOGARITHMS else table
+    if key not in LOGARITHMS:
+        return table
+    ratios = np.exp(table[COLUMNS[:3]])
+    return table.assign(**ratios)
 
 
 def corrected(measured: pd.DataFrame) -> pd.Series:
@@ -200,12 +194,13 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
     ends[logs] = np.log(ends[logs])
     null = null.mask(logs, 0.0)
     freedom = measured["n"] - 1
-    error = (ends["ci_high"] - ends["ci_low"]) / 2 / stats.t.ppf(0.975, freedom)
-    p = pd.Series(
-        2 * stats.t.sf((ends["estimate"] - null).abs() / error, freedom), measured.index
-    )
+    half = (ends["ci_high"] - ends["ci_low"]) / 2
+    error = half / stats.t.ppf(0.975, freedom)
+    distance = (ends["estimate"] - null).abs()
+    p = pd.Series(2 * stats.t.sf(distance / error, freedom), measured.index)
     p = np.maximum(p, measured["random_p"].fillna(0.0))[p.notna()]
-    return pd.Series(stats.false_discovery_control(p), p.index).reindex(measured.index)
+    adjusted = pd.Series(stats.false_discovery_control(p), p.index)
+    return adjusted.reindex(measured.index)
 
 
 def direction(measure: str, row: pd.Series) -> str:
@@ -217,14 +212,12 @@ def direction(measure: str, row: pd.Series) -> str:
     does.
     """
     null = MEASURES.loc[measure, "null"]
-    side = (
-        "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
-    )
-    if (
-        row.get("random_low", np.nan)
-        <= row["estimate"]
-        <= row.get("random_high", np.nan)
-    ):
+    side = ""
+    if not np.isnan(null):
+        side = resampling.side(row["ci_low"], row["ci_high"], null)
+    low = row.get("random_low", np.nan)
+    high = row.get("random_high", np.nan)
+    if low <= row["estimate"] <= high:
         return RANDOM
     if side and row.get("p_corrected", 0.0) >= 0.05:
         return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
@@ -265,7 +258,8 @@ def _by_sentiment(
     """Return the measures over rated words, of which `sentiment` is none neutral."""
     frequency = lexicon("wordfreq").reindex(sentiment.index)
     frequency = frequency[frequency > 0]
-    with_frequency = np.column_stack([np.log10(frequency), sentiment[frequency.index]])
+    of_these = sentiment[frequency.index]
+    with_frequency = np.column_stack([np.log10(frequency), of_these])
     measured = {}
     spreads = {}
     for prompt in PROMPTS:

@@ -38,22 +38,23 @@ class WithRandomHeads(Head):
         # on the CPU, so that every device has the same
         random = torch.Generator().manual_seed(seed)
         orders = [torch.randperm(width, generator=random) for _ in range(HEADS)]
+        is_positive = torch.randint(2, (HEADS, width), generator=random)
         self.register_buffer("orders", torch.stack(orders))  # (HEADS, d)
-        self.register_buffer(
-            "signs", 2.0 * torch.randint(2, (HEADS, width), generator=random) - 1
-        )
+        self.register_buffer("signs", 2.0 * is_positive - 1)
 
     def gate(self, gate_hidden: Tensor) -> Tensor | None:
         return self.own.gate(gate_hidden)
 
     def forward(self, hidden: Tensor, gate: Tensor | None = None) -> Tensor:
-        # (64, HEADS, d): little memory
-        shuffled = (rows[:, self.orders] * self.signs for rows in hidden.split(64))
-        of_random = [
-            self.own(states.flatten(0, 1), gate).view(-1, len(self.orders))
-            for states in shuffled
-        ]
-        return torch.cat([self.own(hidden, gate)[:, None], torch.cat(of_random)], dim=1)
+        own = self.own(hidden, gate)[:, None]
+        of_random = []
+        for rows in hidden.split(64):
+            shuffled = (
+                rows[:, self.orders] * self.signs
+            )  # (64, HEADS, d): little memory
+            rewards = self.own(shuffled.flatten(0, 1), gate)
+            of_random.append(rewards.view(-1, len(self.orders)))
+        return torch.cat([own, torch.cat(of_random)], dim=1)
 
 
 def with_random_heads(model: RewardModel) -> RewardModel:
@@ -62,9 +63,8 @@ def with_random_heads(model: RewardModel) -> RewardModel:
     """
     if model.head is None:
         return model
-    wide = WithRandomHeads(
-        model.head, model.backbone.config.get_text_config().hidden_size, seed=0
-    )
+    config = model.backbone.config.get_text_config()
+    wide = WithRandomHeads(model.head, config.hidden_size, seed=0)
     return replace(model, head=wide.to(model.device))
 
 
@@ -77,19 +77,24 @@ def band(values: pd.DataFrame) -> pd.DataFrame:
     """
     if values.shape[1] < 2:
         return pd.DataFrame(np.nan, values.index, RANDOM_COLUMNS)
+    own = values[0].to_numpy()
     heads = np.sort(values.drop(columns=0), axis=1)
-    spread = heads.std(axis=1, ddof=1) * np.sqrt(1 + 1 / heads.shape[1])
-    far = np.abs(values[0].to_numpy() - heads.mean(axis=1))
+    n = heads.shape[1]
+    spread = heads.std(axis=1, ddof=1)
+    spread = spread * np.sqrt(1 + 1 / n)
+    far = np.abs(own - heads.mean(axis=1))
     # heads that all give the same number explain that number alone
-    t = np.divide(far, spread, out=np.where(far > 0, np.inf, 0.0), where=spread > 0)
-    p = 2 * stats.t.sf(t, heads.shape[1] - 1)
+    t = np.where(far > 0, np.inf, 0.0)
+    np.divide(far, spread, out=t, where=spread > 0)
+    p = 2 * stats.t.sf(t, n - 1)
     ends = heads[:, [OUTERMOST - 1, -OUTERMOST]]
     return pd.DataFrame(np.column_stack([ends, p]), values.index, RANDOM_COLUMNS)
 
 
 def larger_p(p: np.ndarray, random_p: pd.Series) -> pd.Series:
     """Return the larger of two p-values: of no effect, and of a random head if there are some."""
-    return np.maximum(pd.Series(p, random_p.index), random_p.fillna(0.0))
+    of_no_effect = pd.Series(p, random_p.index)
+    return np.maximum(of_no_effect, random_p.fillna(0.0))
 
 
 def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -104,23 +109,24 @@ def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
     # influences, which take long, are left out
     def taus(opinion: pd.Series, of_heads: pd.DataFrame) -> Measured:
-        each = of_heads.loc[opinion.index].apply(
-            lambda ours: stats.kendalltau(opinion.to_numpy(), ours).statistic
-        )
+        theirs = opinion.to_numpy()
+        rated = of_heads.loc[opinion.index]
+        each = rated.apply(lambda ours: stats.kendalltau(theirs, ours).statistic)
         return Measured(each, pd.DataFrame())
 
     measured = measures.of_models(rewards, agreement=taus)
-    values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T
-    values = values.rename_axis("measure")
+    columns = {key: measure.values for key, measure in measured.items()}
+    values = pd.DataFrame(columns).T.rename_axis("measure")
     typed = _measured_texts(rewards, values.index)
-    # measure x heads
-    relative = pd.DataFrame(
-        {key: table.std() / table[0].std() for key, table in typed.items()}
-    ).T
+    spreads = {key: table.std() for key, table in typed.items()}
+    spreads = pd.DataFrame(spreads).T  # measure x heads
+    relative = spreads.div(spreads[0], axis=0)
 
     logarithms = values.index.isin(measures.LOGARITHMS)
-    null = measures.MEASURES.loc[values.index, "null"].mask(logarithms, 0.0)
-    values = values.sub(null, axis=0).mul(relative).add(null, axis=0)
+    null = measures.MEASURES.loc[values.index, "null"]
+    null = null.mask(logarithms, 0.0)
+    distance = values.sub(null, axis=0)
+    values = distance.mul(relative).add(null, axis=0)
     values[logarithms] = np.exp(values[logarithms])
     return values
 
@@ -135,5 +141,10 @@ def _measured_texts(
     rated_words = known[ratings[known] != 0]
     rated = {prompt: rewards[prompt].loc[rated_words] for prompt in measures.PROMPTS}
     centred = [rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")]
-    typed = {key: rated.get(key.rpartition("_")[2], rewards["items"]) for key in keys}
-    return typed | {"framing": pd.concat(centred), "people_words": asked.loc[known]}
+    typed = {}
+    for key in keys:
+        prompt = key.rpartition("_")[2]
+        typed[key] = rated.get(prompt, rewards["items"])
+    typed["framing"] = pd.concat(centred)
+    typed["people_words"] = asked.loc[known]
+    return typed

@@ -34,11 +34,12 @@ def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
     own (random_heads).
     """
     texts = pd.read_csv(DATA / "real_replies.csv")
-    scored = [
-        engine.score_replies(model, asked, list(rows["reply"]), bos=bos)
-        for asked, rows in texts.groupby("prompt", sort=False)
-    ]
-    heads = pd.DataFrame(np.concatenate(scored).astype(float).reshape(len(texts), -1))
+    scored = []
+    for asked, rows in texts.groupby("prompt", sort=False):
+        replies = list(rows["reply"])
+        scored.append(engine.score_replies(model, asked, replies, bos=bos))
+    rewards = np.concatenate(scored).astype(float)
+    heads = pd.DataFrame(rewards.reshape(len(texts), -1))
     return texts.join(heads).pivot_table(list(heads), "prompt", "version")
 
 
@@ -56,17 +57,18 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     unit = measures.root_mean_square(margins)
     good = rewards.xs("good", axis=1, level=1)
     changes = {name: rewards.xs(name, axis=1, level=1) - good for name in SWAPS}
-    rows = {
-        name: _change(each[0].to_numpy(), margins, unit)
-        for name, each in changes.items()
-    }
-    heads = pd.DataFrame({name: each.mean() / unit for name, each in changes.items()}).T
-    table = pd.DataFrame.from_dict(rows, orient="index").join(random_heads.band(heads))
-    p = measures.p_of_mean(np.stack([each[0] for each in changes.values()]))
-    p_corrected = stats.false_discovery_control(
-        random_heads.larger_p(p, table["random_p"])
-    )
-    return table.assign(p_corrected=p_corrected)
+    rows = {}
+    of_own = []
+    of_heads = {}
+    for name, each in changes.items():
+        of_own.append(each[0].to_numpy())
+        of_heads[name] = each.mean() / unit
+        rows[name] = _change(of_own[-1], margins, unit)
+    band = random_heads.band(pd.DataFrame(of_heads).T)
+    table = pd.DataFrame.from_dict(rows, orient="index").join(band)
+    p = measures.p_of_mean(np.stack(of_own))
+    p = random_heads.larger_p(p, table["random_p"])
+    return table.assign(p_corrected=stats.false_discovery_control(p))
 
 
 def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, float]:
@@ -77,9 +79,11 @@ def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, f
     def share(sample: np.ndarray) -> float:
         return flipped[np.ix_(sample, sample)].mean()
 
+    n = len(change)
     mean = change.mean()
-    half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
-    low, high = resampling.interval(resampling.bootstrap(share, len(change), 1000))
+    half = stats.t.ppf(0.975, n - 1) * stats.sem(change)
+    shares = resampling.bootstrap(share, n, 1000)
+    low, high = resampling.interval(shares)
     return {
         "change": mean / unit,
         "ci_low": (mean - half) / unit,
@@ -87,7 +91,7 @@ def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, f
         "flips": flipped.mean(),
         "flips_low": float(low),
         "flips_high": float(high),
-        "n": len(change),
+        "n": n,
     }
 
 
@@ -109,17 +113,15 @@ def read_lists(file: str | Path) -> pd.DataFrame:
             "correct it"
         )
     plain = rows["word"].str.normalize("NFKC").str.casefold()
-    alike = (
-        rows.assign(plain=plain)
-        .drop_duplicates(["word", "list"])
-        .duplicated(["plain", "list"])
-    )
+    different = rows.assign(plain=plain).drop_duplicates(["word", "list"])
+    alike = different.duplicated(["plain", "list"])
     if len(twice := alike.index[alike]):
         raise InputError(
             f"{file} line {twice[0]} has a word that its list holds in another spelling; keep one"
         )
     # with accents as lexicons have
-    lists = pd.crosstab(rows["word"].str.normalize("NFC"), rows["list"]).astype(bool)
+    accented = rows["word"].str.normalize("NFC")
+    lists = pd.crosstab(accented, rows["list"]).astype(bool)
     if len(short := lists.columns[lists.sum() < FEWEST]):
         raise InputError(
             f"{file}: list {short[0]!r} needs at least {FEWEST} different words"
@@ -141,26 +143,32 @@ def own_lists(
     if further:
         asked = pd.concat([asked, _rewards_of_words(model, further, bos)])
     words = asked.index
-    held = _held_equal(asked.index)
+    held = _held_equal(words)
     # random heads in the units of the model's own
-    values = ((asked - asked.mean()) / asked[0].std()).to_numpy()
+    centred = asked - asked.mean()
+    values = centred.to_numpy() / asked[0].std()
     rows = {}
     of_heads = {}
     for name in lists:
-        listed = words.isin(lists.index[lists[name]]).astype(float)
-        of_heads[name] = slope(listed, values, held)
-        moved = pd.DataFrame(slope_influence(listed, values[:, :1], held))
-        own = Measured(pd.Series(of_heads[name][:1]), moved).by_model().loc[0]
-        rows[name] = own[measures.COLUMNS[:3]].tolist() + [int(listed.sum())]
+        is_listed = words.isin(lists.index[lists[name]])
+        listed = is_listed.astype(float)
+        slopes = slope(listed, values, held)
+        of_heads[name] = slopes
+        moved = slope_influence(listed, values[:, :1], held)
+        measured = Measured(pd.Series(slopes[:1]), pd.DataFrame(moved))
+        own = measured.by_model().loc[0, measures.COLUMNS[:3]]
+        rows[name] = [*own, is_listed.sum()]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
-    return table.join(random_heads.band(pd.DataFrame(of_heads).T))
+    band = random_heads.band(pd.DataFrame(of_heads).T)
+    return table.join(band)
 
 
 def _rewards_of_words(model: RewardModel, words: list[str], bos: str) -> pd.DataFrame:
     """Return the rewards of words, typed as replies to the first prompt: words x heads."""
     prompt = measures.prompts()[measures.PROMPTS[0]]
-    scored = engine.score_replies(model, prompt, words, bos=bos).astype(float)
-    return pd.DataFrame(scored.reshape(len(words), -1), words)
+    scored = engine.score_replies(model, prompt, words, bos=bos)
+    rewards = scored.astype(float).reshape(len(words), -1)
+    return pd.DataFrame(rewards, words)
 
 
 def _held_equal(words: pd.Index) -> np.ndarray:
@@ -169,8 +177,9 @@ def _held_equal(words: pd.Index) -> np.ndarray:
     """
     frequency = measures.lexicon("wordfreq")
     sentiment = measures.lexicon("vader")
+    known = frequency.reindex(words).fillna(frequency.min())
     columns = [
-        np.log10(frequency.reindex(words).fillna(frequency.min())),
+        np.log10(known),
         words.str.len(),
         sentiment.reindex(words).fillna(0.0),
         words.isin(sentiment.index),

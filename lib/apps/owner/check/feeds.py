@@ -112,9 +112,11 @@ class Feeds:
         base = []
         for inputs in self.model.inputs_for_rows(contexts, replies, self.bos):
             ids = inputs.prefix_ids + inputs.suffixes[0]
-            second = inputs.conversation.prefix_ids
-            types = tuple(int(i >= len(second)) for i in range(len(ids)))
-            base.append(Input(ids, types=types if has_types else None))
+            types = None
+            if has_types:
+                second = len(inputs.conversation.prefix_ids)
+                types = tuple(int(i >= second) for i in range(len(ids)))
+            base.append(Input(ids, types=types))
         return tuple(base)
 
     def every(self, is_wanted: Wanted = lambda causes: True) -> list[Feed]:
@@ -143,21 +145,21 @@ class Feeds:
         is_own = source is None
         usual = self.count if is_own else self.adds
         most = 2 if self.is_encoder else 3
+        counts = range(most) if self.lead else (0,)
         for closing, wholes in self.closings(texts, is_own):
-            for count in range(most) if self.lead else (0,):
+            for count in counts:
                 bos = self._bos(count) if count != usual else None
                 causes = tuple(cause for cause in (source, bos, closing) if cause)
                 if 0 < len(causes) <= 2 and is_wanted(causes):
-                    yield Feed(causes, as_inputs(self.ids(wholes, count)), is_own)
+                    ids = self.ids(wholes, count)
+                    yield Feed(causes, as_inputs(ids), is_own)
 
     def ids(self, texts: list[str], count: int) -> list[list[int]]:
         """Return the ids of texts after this many beginning-of-sequence tokens."""
         encoded = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return (
-            [self.lead * count + ids + self.tail for ids in encoded]
-            if count
-            else encoded
-        )
+        if not count:
+            return encoded
+        return [self.lead * count + ids + self.tail for ids in encoded]
 
     def leading(self, ids: Sequence[int]) -> int:
         """Return with how many beginning-of-sequence tokens these ids start."""
@@ -173,26 +175,25 @@ class Feeds:
         it changes nothing.
         """
         files = getattr(self.model, "files", None)
-        return tokenizers.open_as_file_says(files)[1] if files else None
+        if files is None:
+            return None
+        _, change = tokenizers.open_as_file_says(files)
+        return change
 
     # --- what stands around the texts -------------------------------------------------------------
 
     def _bos(self, count: int) -> Cause:
-        options = [
-            name
-            for name, number in self.by_option.items()
-            if self.own and number == count
-        ]
+        text = f"fed {COUNTS[count]}"
         remedy = f"let it feed {self.count} there"
+        if not self.own:
+            return Cause(text, remedy)
+        options = [name for name, number in self.by_option.items() if number == count]
         if options:
             remedy += f", or say --bos {options[0]} here"
         # apply_chat_template(tokenize=True) gives the template's; the rendered text, tokenised,
         # also the tokenizer's
-        is_usual = self.own and count in (
-            self.by_option["none"],
-            self.by_option["double"],
-        )
-        return Cause(f"fed {COUNTS[count]}", remedy, "token ids" if is_usual else "")
+        is_usual = count in (self.by_option["none"], self.by_option["double"])
+        return Cause(text, remedy, "token ids" if is_usual else "")
 
     def closings(
         self, texts: Texts, is_own: bool
@@ -209,18 +210,18 @@ class Feeds:
         if is_own and self.model.opened:
             ends += self._opened_turns(after, self.model.opened.text)
         ends += self._end_tokens(after)
-        for end, other in other_ends(self.tokenizer, after) if is_own else ():
+        others = other_ends(self.tokenizer, after) if is_own else ()
+        for end, other in others:
             text = f"ended the reply's turn with {other} in place of {end}"
             ends.append((Cause(text, CLOSE), after.replace(end, other)))
         if after and self.own:
             prompted = after + self._generation_prompt
             ends.append((Cause("appended a generation prompt", CLOSE), prompted))
-        used: dict[str, Cause | None] = {}
+        used = set()
         for cause, end in ends:
-            used.setdefault(end, cause)
-        yield from (
-            (cause, [start + end for start in starts]) for end, cause in used.items()
-        )
+            if end not in used:
+                used.add(end)
+                yield cause, [start + end for start in starts]
 
     def own_wholes(self) -> list[str]:
         """Return the model's own texts without what the rendered text begins with."""
@@ -282,8 +283,9 @@ class Feeds:
                 remedy="leave that option out there",
             )
         if self.own:
-            encoded = other(self.own_wholes(), add_special_tokens=False)["input_ids"]
-            ids = [self.lead * self.count + each for each in encoded]
+            encoded = other(self.own_wholes(), add_special_tokens=False)
+            lead = self.lead * self.count
+            ids = [lead + each for each in encoded["input_ids"]]
         else:
             ids = [other(*pair)["input_ids"] for pair in self._pairs]
         yield Feed((cause,), as_inputs(ids))
@@ -297,18 +299,19 @@ class Feeds:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
         if self.tokenizer.chat_template:
             return
-        swapped = [
-            self.tokenizer(reply, prompt)["input_ids"] for prompt, reply in self._pairs
-        ]
+        swapped = []
+        plain = []
+        for prompt, reply in self._pairs:
+            ids = self.tokenizer(reply, prompt)["input_ids"]
+            swapped.append(ids)
+            bare = self.tokenizer(prompt, reply, add_special_tokens=False)
+            plain.append(bare["input_ids"])
         swap = Cause("fed the reply before the prompt", "feed the pair (prompt, reply)")
         yield Feed((swap,), as_inputs(swapped))
         if self.base[0].types:
+            cause = Cause("fed no token types", "pass token_type_ids")
             untyped = tuple(each._replace(types=None) for each in self.base)
-            yield Feed((Cause("fed no token types", "pass token_type_ids"),), untyped)
-        plain = [
-            self.tokenizer(*pair, add_special_tokens=False)["input_ids"]
-            for pair in self._pairs
-        ]
+            yield Feed((cause,), untyped)
         none = Cause("fed no special tokens", "tokenise with add_special_tokens=True")
         yield Feed((none,), as_inputs(plain))
 
@@ -320,9 +323,8 @@ class Feeds:
         """
         base = Feed((), self.base, True)
         yield from self.truncated(base, number)
-        yield from self.padded(
-            base, [number] * len(self.base), f"texts to {number} tokens"
-        )
+        widths = [number] * len(self.base)
+        yield from self.padded(base, widths, f"texts to {number} tokens")
         for unit in UNITS:
             yield from self._shortened(number, unit)
 
@@ -334,47 +336,48 @@ class Feeds:
         """
 
         def cut(side: str, first: int, last: int) -> Feed:
-            inputs = tuple(
-                Input(each.ids[:first] + each.ids[len(each.ids) - last :])
-                if len(each.ids) > length
-                else each
-                for each in feed.inputs
-            )
+            inputs = []
+            for each in feed.inputs:
+                n = len(each.ids)
+                if n > length:
+                    each = Input(each.ids[:first] + each.ids[n - last :])
+                inputs.append(each)
             cause = Cause(
                 f"truncated the {side} to {length} tokens",
                 f"let it read more than {length} tokens",
             )
-            return Feed((*feed.causes, cause), inputs)
+            return Feed((*feed.causes, cause), tuple(inputs))
 
         if not self.is_encoder:
-            for kept in {0, len(self.lead) * self.leading(feed.inputs[0].ids)}:
+            lead = len(self.lead) * self.leading(feed.inputs[0].ids)
+            for kept in {0, lead}:
                 if kept < length:
                     yield cut("beginning", kept, length - kept)
             return
-        whole = cut("end", max(0, length - len(self.tail)), len(self.tail))
+        tail = len(self.tail)
+        whole = cut("end", max(0, length - tail), tail)
         yield whole
-        for side in ("longest_first", "only_second") if not feed.causes else ():
+        if feed.causes:
+            return
+        for side in ("longest_first", "only_second"):
             # one part is too short to be cut that far
             with contextlib.suppress(Exception):
-                ids = [
-                    self.tokenizer(*pair, truncation=side, max_length=length)[
-                        "input_ids"
-                    ]
-                    for pair in self._pairs
-                ]
+                ids = []
+                for pair in self._pairs:
+                    cut_pair = self.tokenizer(*pair, truncation=side, max_length=length)
+                    ids.append(cut_pair["input_ids"])
                 yield Feed(whole.causes, as_inputs(ids))
 
     def _shortened(self, number: int, unit: str) -> Iterator[Feed]:
         """Yield what is fed here, with replies that are cut to so many of these units."""
         replies = [turns[-1]["content"] for turns in self.turns]
         if unit == "tokens":
-            ids = self.tokenizer(replies, add_special_tokens=False)["input_ids"]
-            cut = [self.tokenizer.decode(each[:number]) for each in ids]
-            kept = [len(each) <= number for each in ids]
-            cut = [
-                reply if is_kept else short
-                for reply, short, is_kept in zip(replies, cut, kept, strict=True)
-            ]
+            encoded = self.tokenizer(replies, add_special_tokens=False)["input_ids"]
+            cut = []
+            for reply, ids in zip(replies, encoded, strict=True):
+                if len(ids) > number:
+                    reply = self.tokenizer.decode(ids[:number])
+                cut.append(reply)
         else:
             cut = [reply[:number] for reply in replies]
         if cut == replies:
@@ -387,10 +390,8 @@ class Feeds:
     def _with_replies(self, replies: list[str]) -> list[list[int]]:
         """Return the ids that are fed here, with these replies in place of those of all rows."""
         if not self.own:
-            return [
-                self.tokenizer(prompt, reply)["input_ids"]
-                for (prompt, _), reply in zip(self._pairs, replies, strict=True)
-            ]
+            prompts = [prompt for prompt, _ in self._pairs]
+            return self.tokenizer(prompts, replies)["input_ids"]
         texts = []
         for (before, after), turns, reply in zip(
             self.own, self.turns, replies, strict=True
@@ -413,10 +414,10 @@ class Feeds:
     def batched(self, feed: Feed, size: int) -> Iterator[Feed]:
         """Yield a feed in padded batches of this size."""
         lengths = [len(each.ids) for each in feed.inputs]
-        widths = [
-            max(lengths[i - i % size : i - i % size + size])
-            for i in range(len(lengths))
-        ]
+        widths = []
+        for i in range(len(lengths)):
+            first = i - i % size
+            widths.append(max(lengths[first : first + size]))
         yield from self.padded(feed, widths, f"batches of {size}")
 
     def rounded_up(self, feed: Feed, multiple: int) -> Iterator[Feed]:
@@ -431,10 +432,11 @@ class Feeds:
 
         For an encoder: on the right without a mask.
         """
-        if all(
-            len(each.ids) >= width
+        spares = [
+            width - len(each.ids)
             for each, width in zip(feed.inputs, widths, strict=True)
-        ):
+        ]
+        if max(spares) <= 0:
             return
         theirs = self.tokenizer.pad_token_id
         configured = self.model.pad_token_id
@@ -442,8 +444,8 @@ class Feeds:
         pad = next(i for i in choices if i is not None)
         for side, is_masked in WAYS[:1] if self.is_encoder else WAYS:
             inputs = tuple(
-                with_padding(each, width - len(each.ids), pad, side, is_masked)
-                for each, width in zip(feed.inputs, widths, strict=True)
+                with_padding(each, spare, pad, side, is_masked)
+                for each, spare in zip(feed.inputs, spares, strict=True)
             )
             at = "" if self.is_encoder or side == "left" else " and read at the end"
             unmasked = "" if is_masked else ", without a mask"
@@ -471,10 +473,13 @@ def ends_of(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], i
     [word] = tokenizer(["a"], add_special_tokens=False)["input_ids"]
     whole = tokenizer("a")
     ids = whole["input_ids"]
-    start = next((i for i in range(len(ids)) if ids[i : i + len(word)] == word), 0)
+    n = len(word)
+    start = next((i for i in range(len(ids)) if ids[i : i + n] == word), 0)
+    tail = ids[start + n :]
+    if start:
+        return ids[:start], tail, 1
     bos_id = tokenizer.bos_token_id
-    lead = ids[:start] or ([bos_id] if bos_id is not None else [])
-    return lead, ids[start + len(word) :], int(start > 0)
+    return [] if bos_id is None else [bos_id], tail, 0
 
 
 def with_padding(

@@ -35,9 +35,8 @@ class Number(NamedTuple):
 
     def text_at(self, place: int) -> str:
         """Return the text with the constants that were estimated at a place."""
-        return self.text.format(
-            **{key: values[place] for key, values in self.constants.items()}
-        )
+        constants = {key: values[place] for key, values in self.constants.items()}
+        return self.text.format(**constants)
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,8 @@ def numbers(rewards: Array, given: Given, label: int) -> Iterator[Number]:
 def elementwise(raw: Array) -> Iterator[Number]:
     """Yield functions of one reward, (places, n)."""
     for text, (number, remedy) in ELEMENTWISE.items():
-        slope = np.abs(number(raw + STEP) - number(raw - STEP)) / (2 * STEP)
+        rise = number(raw + STEP) - number(raw - STEP)
+        slope = np.abs(rise) / (2 * STEP)
         yield Number(text, number(raw), slope, 0, remedy)
 
 
@@ -98,15 +98,15 @@ def by_length(raw: Array, given: Given) -> Iterator[Number]:
     for unit, length in given.lengths.items():
         if not length.any():
             continue
-        penalty = ((raw - given.theirs) @ length) / (length @ length)  # (places,)
+        excess = raw - given.theirs
+        penalty = (excess @ length) / (length @ length)  # (places,)
         predicted = raw - penalty[:, None] * length
         remedy = "leave the penalty out there, or subtract it from the rewards here"
         text = f"subtracted {{penalty:.4g}} for each of the reply's {unit}"
         yield Number(text, predicted, 1.0, 1, remedy, {"penalty": penalty})
+        text = f"divided by the number of the reply's {unit}"
         positive = np.maximum(length, 1)
-        yield Number(
-            f"divided by the number of the reply's {unit}", raw / positive, 1 / positive
-        )
+        yield Number(text, raw / positive, 1 / positive)
 
 
 def by_group(raw: Array, groups: Array) -> Iterator[Number]:
@@ -115,17 +115,16 @@ def by_group(raw: Array, groups: Array) -> Iterator[Number]:
     if len(sizes) < 2 or (sizes < 2).all():
         return
     shares = np.eye(len(sizes))[groups] / sizes  # (n, groups)
-    others = np.maximum(sizes - 1, 1)
-    apart = raw - (raw @ shares)[:, groups]  # (places, n)
+    larger = sizes / np.maximum(sizes - 1, 1)
+    means = raw @ shares  # (places, groups)
+    apart = raw - means[:, groups]  # (places, n)
     yield Number("subtracted the mean over the replies to each prompt", apart)
-    yield Number(
-        "subtracted the mean over the other replies to each prompt",
-        apart * (sizes / others)[groups],
-        2.0,
-    )
-    spread = np.sqrt((apart**2 @ shares * sizes / others)[:, groups])
+    text = "subtracted the mean over the other replies to each prompt"
+    yield Number(text, apart * larger[groups], 2.0)
+    variance = apart**2 @ shares * larger  # (places, groups)
+    spread = np.sqrt(variance)[:, groups]
+    text = "standardised the rewards of the replies to each prompt"
     for least in (1e-6, 1e-4):
-        text = "standardised the rewards of the replies to each prompt"
         yield Number(text, apart / (spread + least), 2 / spread)
 
 
@@ -144,12 +143,12 @@ def fitted(raw: Array, given: Given) -> Iterator[Number]:
         {"scale": scale},
     )
     shift = (theirs - raw).mean(axis=1)
-    yield Number(
-        "added {shift:.4g}", raw + shift[:, None], 1.0, 1, SAME, {"shift": shift}
-    )
+    shifted = raw + shift[:, None]
+    yield Number("added {shift:.4g}", shifted, 1.0, 1, SAME, {"shift": shift})
+    mean = theirs.mean()
     apart = raw - raw.mean(axis=1, keepdims=True)
-    slope = (apart @ (theirs - theirs.mean())) / (apart * apart).sum(axis=1)
-    predicted = slope[:, None] * apart + theirs.mean()
+    slope = apart @ (theirs - mean) / (apart * apart).sum(axis=1)
+    predicted = slope[:, None] * apart + mean
     constants = {"mean": predicted.mean(axis=1), "spread": predicted.std(axis=1)}
     text = "rescaled to mean {mean:.4g} and standard deviation {spread:.4g}"
     yield Number(text, predicted, np.abs(slope)[:, None], 2, SAME, constants)

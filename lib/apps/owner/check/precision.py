@@ -29,11 +29,12 @@ def printed_to(texts: Sequence[str]) -> Array:
 
     Programs print equally many decimals, or equally many digits; zeros at the end may be missing.
     """
-    parts = [Decimal(text).as_tuple() for text in texts]
-    decimals = max(max(0, -int(part.exponent)) for part in parts)
+    numbers = [Decimal(text) for text in texts]
+    parts = [number.as_tuple() for number in numbers]
+    last = min(0, *(int(part.exponent) for part in parts))
     digits = max(len(part.digits) for part in parts)
-    sizes = [Decimal(text).adjusted() + 1 for text in texts]
-    return np.array([0.5 * 10.0 ** max(-decimals, size - digits) for size in sizes])
+    places = [number.adjusted() + 1 - digits for number in numbers]
+    return 0.5 * 10.0 ** np.maximum(last, places)
 
 
 def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
@@ -41,9 +42,12 @@ def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
     printed; its half steps.
     """
     for name in ("bfloat16", "float16"):
-        step = 2.0 ** (np.frexp(rewards)[1] - MANTISSA[name])
-        near = np.abs(np.round(rewards / step) * step - rewards) <= slack * 1.01
-        if near.all() and np.log10(np.minimum(1, 2 * slack / step)).sum() < -EVIDENCE:
+        _, exponent = np.frexp(rewards)
+        step = 2.0 ** (exponent - MANTISSA[name])
+        rounded = np.round(rewards / step) * step
+        near = np.abs(rounded - rewards) <= slack * 1.01
+        by_chance = np.minimum(1, 2 * slack / step)
+        if near.all() and np.log10(by_chance).sum() < -EVIDENCE:
             return name, step / 2
     return "float32", np.zeros(len(rewards))
 
@@ -104,12 +108,13 @@ def rounded_fits(search: Search, reader: Reader, is_format: bool | None) -> list
     again = coarse.again(reader, coarse.noise, is_coarse=True)
     for feed in dict.fromkeys(fit.feed for fit in exact.values()):
         again.consider(reader, feed)
+    theirs = search.given.theirs
     fits = []
     for fit in again.fits:
-        unrounded = exact.get(fit.kind[len(reader.cause) :])
-        if unrounded and is_rounding(
-            search.given.theirs, unrounded.predicted, fit, is_format
-        ):
+        kind = fit.kind[len(reader.cause) :]
+        if kind not in exact:
+            continue
+        if is_rounding(theirs, exact[kind].predicted, fit, is_format):
             fits.append(fit)
     return fits
 
@@ -128,11 +133,15 @@ def is_rounding(
     rounding = rounded.predicted - exact
     if is_format is None:
         return bool(norm(apart - rounding) < LEFT * norm(apart))
-    size = norm(rounding) / np.sqrt(len(rounding))
-    is_as_large = size / FACTOR < norm(apart) / np.sqrt(len(apart)) < size * FACTOR
-    if not is_as_large or np.abs(apart).max() > FURTHEST * size:
+    n = len(apart)
+    size = norm(rounding) / np.sqrt(n)
+    distance = norm(apart) / np.sqrt(n)
+    if not size / FACTOR < distance < size * FACTOR:
+        return False
+    if np.abs(apart).max() > FURTHEST * size:
         return False
     likeness, by_chance = stats.pearsonr(apart, rounding)
     if likeness > 0 and by_chance < CHANCE:
         return True
-    return is_format and stats.pearsonr(apart, exact).pvalue > UNRELATED
+    related = stats.pearsonr(apart, exact)
+    return is_format and related.pvalue > UNRELATED

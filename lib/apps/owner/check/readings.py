@@ -73,23 +73,24 @@ class Reader:
 
     def _rewards(self, some: list[Input]) -> list[Array]:
         device = self.model.device
+        ids = [each.ids for each in some]
+        masks = [each.mask or [1] * len(each.ids) for each in some]
         given = {
-            "input_ids": pad_rows([each.ids for each in some], device),
-            "attention_mask": pad_rows(
-                [each.mask or [1] * len(each.ids) for each in some], device
-            ),
+            "input_ids": pad_rows(ids, device),
+            "attention_mask": pad_rows(masks, device),
         }
         if any(each.types for each in some):
             types = [each.types or [0] * len(each.ids) for each in some]
             given["token_type_ids"] = pad_rows(types, device)
         out = self.model.backbone(**given)
         if self.model.head is None:
-            return list(out.logits.float().cpu().numpy().astype(float)[:, None])
-        return [
-            # (length, d)
-            self._at_all(self.states(hidden[: len(each.ids)].float()), each)
-            for hidden, each in zip(out.last_hidden_state, some, strict=True)
-        ]
+            logits = out.logits.float().cpu().numpy()
+            return list(logits.astype(float)[:, None])
+        rewards = []
+        for hidden, each in zip(out.last_hidden_state, some, strict=True):
+            states = hidden[: len(each.ids)].float()  # (length, d)
+            rewards.append(self._at_all(self.states(states), each))
+        return rewards
 
     def _at_all(self, hidden: torch.Tensor, given: Input) -> Array:
         """Return the rewards of hidden states, (length, d) -> (length, labels); NaN if a gate
@@ -98,16 +99,15 @@ class Reader:
         gate: tuple = ()
         if self.model.gated:
             header = self.model.conversation("Why?").header_ids
-            places = [
-                i
-                for i in range(len(given.ids))
-                if given.ids[i : i + len(header)] == header
-            ]
+            n = len(header)
+            starts = range(len(given.ids))
+            places = [i for i in starts if given.ids[i : i + n] == header]
             if not places:
                 return np.full((len(given.ids), len(self.heads)), np.nan)
             gate = (self.heads[0].gate(hidden[places[-1]]),)
         labels = [head(hidden, *gate).reshape(len(hidden), -1) for head in self.heads]
-        return torch.cat(labels, dim=1).float().cpu().numpy().astype(float)
+        rewards = torch.cat(labels, dim=1).float()
+        return rewards.cpu().numpy().astype(float)
 
 
 def reader_of(model: RewardModel) -> Reader:
@@ -162,13 +162,12 @@ def reader_of_labels(model: RewardModel) -> Reader:
         whole, _ = checkpoints.from_safetensors(
             AutoModelForSequenceClassification, files, config, model.dtype, None
         )
-        return Reader(
-            replace(model, backbone=checkpoints.ready(whole, model.device)), []
-        )
-    heads = [
-        labels.load_head(files, config, model.head_name, i).to(model.device)
-        for i in range(config.num_labels)
-    ]
+        backbone = checkpoints.ready(whole, model.device)
+        return Reader(replace(model, backbone=backbone), [])
+    heads = []
+    for label in range(config.num_labels):
+        head = labels.load_head(files, config, model.head_name, label)
+        heads.append(head.to(model.device))
     return Reader(model, heads)
 
 
@@ -181,20 +180,26 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
     """
     out = reader.read(feed.inputs)  # of each input: (length, labels)
     if reader.model.head is None or feed.is_padded:
-        return [()], np.stack([rewards[-1] for rewards in out])[None]
-    found = positions(reader.model, [np.array(each.ids) for each in feed.inputs])
-    rewards = [[each[i] for each, i in zip(out, at, strict=True)] for _, at in found]
+        last = [rewards[-1] for rewards in out]
+        return [()], np.stack(last)[None]
+    ids = [np.array(each.ids) for each in feed.inputs]
+    causes = []
+    rewards = []
+    for cause, at in positions(reader.model, ids):
+        causes.append((cause,))
+        rewards.append([each[i] for each, i in zip(out, at, strict=True)])
+    causes[0] = ()
     mean = Cause("took the mean over all tokens", "read at the last token")
-    causes = [(), *((cause,) for cause, _ in found[1:]), (mean,)]
-    return causes, np.array([*rewards, [each.mean(axis=0) for each in out]])
+    causes.append((mean,))
+    rewards.append([each.mean(axis=0) for each in out])
+    return causes, np.array(rewards)
 
 
 def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
     """Return where a program may read inputs of these ids, first where this library reads."""
     last = np.array([len(each) - 1 for each in ids])
-    at_end = Place(
-        Cause("read at the last token", "say --read-at last here", READ_AT), last
-    )
+    cause = Cause("read at the last token", "say --read-at last here", READ_AT)
+    at_end = Place(cause, last)
     padding = [_last_unlike(model, ids, pad) for pad in _pads(model)]
     usual = last
     if model.read_at == "last_not_pad":
@@ -227,29 +232,30 @@ def _pads(model: RewardModel) -> list[int]:
 
 def _last_unlike(model: RewardModel, ids: list[Array], pad: int) -> Place:
     """Return the place of the last token that is not this one."""
-    at = [int((np.arange(len(each)) * (each != pad)).argmax()) for each in ids]
+    at = []
+    for each in ids:
+        others = np.arange(len(each)) * (each != pad)
+        at.append(int(others.argmax()))
     text = f"read at the last token that is not {_shown(model, pad)}"
+    cause = Cause(text, SAME_TOKEN)
     if pad == model.pad_token_id:
-        return Place(
-            Cause(text, "say --read-at last_not_pad here", READ_AT), np.array(at)
-        )
-    return Place(Cause(text, SAME_TOKEN), np.array(at))
+        cause = Cause(text, "say --read-at last_not_pad here", READ_AT)
+    return Place(cause, np.array(at))
 
 
 def _before_first(model: RewardModel, ids: list[Array], pad: int) -> Place:
     """Return the place before the first token of this kind. Where there is none it is the last
     token, and before the very first one too.
     """
-    at = [
-        int((each == pad).argmax()) - 1 if (each == pad).any() else -1 for each in ids
-    ]
+    at = []
+    for each in ids:
+        first = int((each == pad).argmax())  # 0 if there is none
+        at.append((first - 1) % len(each))
     # the released code of heads with a gate reads there
     row = READ_AT if pad == model.pad_token_id and model.gated else ""
     text = f"read at the token before the first {_shown(model, pad)}"
-    return Place(
-        Cause(text, "name another padding token", row),
-        np.array([i % len(each) for i, each in zip(at, ids, strict=True)]),
-    )
+    cause = Cause(text, "name another padding token", row)
+    return Place(cause, np.array(at))
 
 
 def _shown(model: RewardModel, token_id: int) -> str:

@@ -6,6 +6,7 @@ every reward.
 """
 
 import copy
+import itertools
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -92,8 +93,10 @@ class Search:
         """The rows on which causes are tried first."""
         lengths = [len(each.ids) for each in self.feeds.base]
         by_length = np.argsort(lengths, kind="stable")
-        ends = by_length[: SCREENED // 2], by_length[SCREENED // 2 :][-SCREENED // 2 :]
-        return np.sort(np.concatenate(ends))
+        shortest = by_length[: SCREENED // 2]
+        others = by_length[SCREENED // 2 :]
+        longest = others[-SCREENED // 2 :]
+        return np.sort(np.concatenate([shortest, longest]))
 
     @cached_property
     def distinct(self) -> int:
@@ -142,55 +145,54 @@ class Search:
         """Yield a feed with other weights, in padded batches, and truncated: to these lengths,
         or where rows differ.
         """
-        yield from ((reader, feed) for reader in others)
+        for reader in others:
+            yield reader, feed
         n = len(feed.inputs)
-        made = [
-            self.feeds.batched(feed, size) for size in (*(s for s in SIZES if s < n), n)
-        ]
+        sizes = [size for size in SIZES if size < n]
+        made = [self.feeds.batched(feed, size) for size in (*sizes, n)]
         if not feed.causes:
             made += [self.feeds.rounded_up(feed, multiple) for multiple in MULTIPLES]
         longest = max(len(each.ids) for each in feed.inputs)
         low, high = self.partial.get(feed, (0, 0))
-        for length in dict.fromkeys(
-            [*range(low, min(high, low + MOST_LENGTHS)), *lengths]
-        ):
+        high = min(high, low + MOST_LENGTHS)
+        for length in dict.fromkeys([*range(low, high), *lengths]):
             if 4 <= length < longest:
                 made.append(self.feeds.truncated(feed, length))
-        for feeds in made:
-            yield from (
-                (self.reader, each) for each in feeds if self._is_wanted(each.causes)
-            )
+        for each in itertools.chain(*made):
+            if self._is_wanted(each.causes):
+                yield self.reader, each
 
     def _is_wanted(self, causes: tuple[Cause, ...]) -> bool:
-        return self.wanted is None or all(cause in self.wanted for cause in causes)
+        if self.wanted is None:
+            return True
+        return all(cause in self.wanted for cause in causes)
 
     def _counted(self) -> list[Tried]:
         """Return feeds that a number describes, for those numbers that give the longest row its
         reward.
         """
-        longest = int(
-            self.rows[np.argmax([len(self.feeds.base[i].ids) for i in self.rows])]
-        )
+        longest = max(self.rows, key=lambda i: len(self.feeds.base[i].ids))
         one = self.feeds.of_rows([longest])
         row = np.array([longest])
-        size = max(len(one.base[0].ids) + WIDER, len(one.turns[0][-1]["content"]))
-        tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
-        tried = [(count, feed) for count, feed in tried if self._is_wanted(feed.causes)]
-        read_all(
-            [(self.reader, feed) for _, feed in tried],
-            " more, for one row at any length",
-        )
-        found = {
-            (count, feed.causes): None
-            for count, feed in tried
-            if feed.inputs != one.base and self.consider(self.reader, feed, row)
-        }
-        return [
-            (self.reader, feed)
-            for count, causes in found
-            for feed in self.feeds.counted(count)
-            if feed.causes == causes
-        ]
+        reply = one.turns[0][-1]["content"]
+        size = max(len(one.base[0].ids) + WIDER, len(reply))
+        tried = []
+        for count in counts(size):
+            for feed in one.counted(count):
+                if self._is_wanted(feed.causes):
+                    tried.append((count, feed))
+        feeds = [(self.reader, feed) for _, feed in tried]
+        read_all(feeds, " more, for one row at any length")
+        found: dict[int, set[tuple[Cause, ...]]] = {}
+        for count, feed in tried:
+            if feed.inputs != one.base and self.consider(self.reader, feed, row):
+                found.setdefault(count, set()).add(feed.causes)
+        counted = []
+        for count, causes in found.items():
+            for feed in self.feeds.counted(count):
+                if feed.causes in causes:
+                    counted.append((self.reader, feed))
+        return counted
 
     def consider(self, reader: Reader, feed: Feed, rows: Array | None = None) -> bool:
         """Try every place and number with a feed of all rows or some; return whether one fits.
@@ -216,31 +218,36 @@ class Search:
                 room = 2 - self.is_coarse - len(before) - bool(number.text)
                 if room < 0 or (len(slack) == 1 and number.free):
                     continue
-                apart = np.nan_to_num(
-                    np.abs(number.predicted - given.theirs), nan=np.inf
-                )
-                allowed = slack + self.noise * number.slope  # (n,) or (places, n)
-                allowed = np.broadcast_to(allowed, apart.shape)
-                for i in self._fitting(number, apart / allowed, allowed, is_whole):
+                apart, allowed = self._distance(number, given, slack)
+                errors = apart / allowed
+                for i in self._fitting(number, errors, allowed, is_whole):
                     if len(where[i]) > room:
                         continue
                     is_fitting = True
                     if is_whole:
-                        error = float((apart[i] / allowed[i]).max())
+                        error = float(errors[i].max())
                         causes = (*before, *where[i])
                         self.fits.append(fit_at(i, number, causes, error, feed))
                 if is_whole and not number.free:
                     self._keep_nearest(reader, feed, number, apart[0], allowed[0])
         return is_fitting
 
+    def _distance(
+        self, number: Number, given: Given, slack: Array
+    ) -> tuple[Array, Array]:
+        """Return how far a number is from the rewards given, and how far it may be: (places, n)."""
+        apart = np.abs(number.predicted - given.theirs)
+        apart = np.nan_to_num(apart, nan=np.inf)
+        allowed = slack + self.noise * number.slope  # (n,) or (places, n)
+        return apart, np.broadcast_to(allowed, apart.shape)
+
     def _numbers(
         self, reader: Reader, rewards: Array, given: Given
     ) -> Iterable[Number]:
+        labels = rewards.shape[-1]
         if reader.of_any:
-            return [
-                Number("", rewards[..., i], free=1) for i in range(rewards.shape[-1])
-            ]
-        label = self.label if self.label < rewards.shape[-1] else 0
+            return [Number("", rewards[..., i], free=1) for i in range(labels)]
+        label = self.label if self.label < labels else 0
         return numbers(rewards, given, label)
 
     def _fitting(
@@ -251,9 +258,11 @@ class Search:
         """
         fitting = errors.max(axis=1) <= 1 + 3 * self.is_coarse
         if is_whole:
-            spread = np.minimum(number.predicted.std(axis=1), self.given.theirs.std())
+            spread = number.predicted.std(axis=1)
+            spread = np.minimum(spread, self.given.theirs.std())
             powers = np.log10(spread / allowed.mean(axis=1))
-            fitting &= (self.distinct - number.free) * powers >= EVIDENCE
+            evidence = (self.distinct - number.free) * powers
+            fitting &= evidence >= EVIDENCE
         return np.flatnonzero(fitting)
 
     def _keep_nearest(
@@ -265,9 +274,10 @@ class Search:
         predicted = number.predicted[0]
         if predicted.std() < CONSTANT * self.given.theirs.std():
             return
-        if self.nearest is None or apart.mean() < self.nearest.error:
+        error = float(apart.mean())
+        if self.nearest is None or error < self.nearest.error:
             causes = (*reader.cause, *feed.causes)
-            self.nearest = fit_at(0, number, causes, float(apart.mean()), feed)
+            self.nearest = fit_at(0, number, causes, error, feed)
         if reader is not self.reader:
             return
         agrees = apart <= allowed
@@ -304,17 +314,22 @@ class Search:
 
 def counts(size: int) -> list[int]:
     """Return the numbers of tokens or characters that are tried for a text of this size."""
-    usual = [*LENGTHS, *(50 * i for i in range(size // 50 + 1))]
-    return sorted({*range(1, min(ANY, size)), *(n for n in usual if n <= 4 * size)})
+    fifties = range(0, size + 1, 50)
+    usual = [n for n in (*LENGTHS, *fifties) if n <= 4 * size]
+    every = range(1, min(ANY, size))
+    return sorted({*every, *usual})
 
 
 def fit_at(
     place: int, number: Number, causes: tuple[Cause, ...], error: float, feed: Feed
 ) -> Fit:
     """Return the hypothesis that a number was made of rewards that were read at a place."""
-    own = [Cause(number.text_at(place), number.remedy)] if number.text else []
-    kind = tuple(cause.text for cause in causes) + (number.text,)
-    return Fit((*causes, *own), number.predicted[place], error, feed, number.free, kind)
+    kind = (*(cause.text for cause in causes), number.text)
+    if number.text:
+        own = Cause(number.text_at(place), number.remedy)
+        causes = (*causes, own)
+    predicted = number.predicted[place]
+    return Fit(causes, predicted, error, feed, number.free, kind)
 
 
 def read_all(tried: Iterable[Tried], what: str) -> None:
@@ -322,7 +337,8 @@ def read_all(tried: Iterable[Tried], what: str) -> None:
     inputs: dict[int, tuple[Reader, dict[Input, None]]] = {}
     for reader, feed in tried:
         _, new = inputs.setdefault(id(reader), (reader, {}))
-        new |= {each: None for each in feed.inputs if each not in reader.known}
+        unread = [each for each in feed.inputs if each not in reader.known]
+        new |= dict.fromkeys(unread)
     if count := sum(len(new) for _, new in inputs.values()):
         print(f"{count:,} forward passes{what}.", file=sys.stderr)
     for reader, new in inputs.values():
