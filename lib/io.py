@@ -271,7 +271,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def shown_path(path: Path) -> str:
     """Return a path relative to the project, if it is inside."""
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    if path.is_relative_to(ROOT):
+        return str(path.relative_to(ROOT))
+    return str(path)
 
 
 def command_to_install() -> str:

@@ -548,7 +548,9 @@ def _message(error: Exception, command: str) -> str | None:
         package = (error.name or "lib").partition(".")[0]
         if package != "lib":
             return f"{error.name} is not installed; run: {io.command_to_install()}"
-    return str(error) if isinstance(error, InputError | OSError) else None
+    if isinstance(error, InputError | OSError):
+        return str(error)
+    return None
 
 
 def _end_with_make(parent: int) -> None:

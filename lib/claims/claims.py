@@ -512,4 +512,6 @@ def published_table(name: str) -> pd.DataFrame:
     if there is no file.
     """
     path = PUBLISHED.figures / f"{name}.csv"
-    return read_claims(path) if path.is_file() else pd.DataFrame()
+    if path.is_file():
+        return read_claims(path)
+    return pd.DataFrame()

@@ -138,7 +138,9 @@ def _formatted(row: pd.Series, how: str) -> str:
     if how == "of":
         return f"{value:.0f} of {row['n']:.0f}"
     if how == "th":
-        return ORDINALS[round(value)] if value < len(ORDINALS) else f"{value:.0f}th"
+        if value < len(ORDINALS):
+            return ORDINALS[round(value)]
+        return f"{value:.0f}th"
     has_interval = row["ci_low"] < row["ci_high"]
     decimals = _decimals(value, has_interval)
     if how == "%":

@@ -348,7 +348,9 @@ def load_backbone(source: Source, layout: dict | None = None) -> PreTrainedModel
     )
     # what has no such prefix is the head's, and is checked there
     refuse_unloaded(source.folder, report, f"{backbone.base_model_prefix}.")
-    return backbone.eval() if layout else ready(backbone, source.device)
+    if layout:
+        return backbone.eval()
+    return ready(backbone, source.device)
 
 
 def _limit_positions(model: PreTrainedModel, folder: Path) -> None:

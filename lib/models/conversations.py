@@ -203,9 +203,9 @@ def _text_around_reply(
         # encoders read the pair (prompt, reply); there is no text around it
         return f"{prompt}\n", "", ""
     asked, replied, other = STAND_INS[:3]
-    header, _, after = (
-        render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
-    )
+    [rendered] = render(tokenizer, asked, [replied])
+    _, _, behind = rendered.partition(asked)
+    header, _, after = behind.rpartition(replied)
     whole = render(tokenizer, prompt, [replied])[0]
     before = whole[: len(whole) - len(replied + after)]
     problem = ""
@@ -660,7 +660,9 @@ def _apply(
     texts = apply_template(conversation, **options)
     if options.get("add_generation_prompt"):
         return texts
-    return change(texts) if isinstance(texts, str) else list(map(change, texts))
+    if isinstance(texts, str):
+        return change(texts)
+    return list(map(change, texts))
 
 
 def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -> str:

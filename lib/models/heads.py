@@ -500,9 +500,11 @@ def empty_head(
         if not name.endswith(UNREAD)
     }
     both = own.keys() & names.keys()
+    unexpected = names.keys() - own.keys()
+    mismatched = {name for name in both if shapes[name] != own[name]}
     report = {
         "missing_keys": own.keys() - names.keys(),
-        "mismatched_keys": {names[name] for name in both if shapes[name] != own[name]},
-        "unexpected_keys": {names[name] for name in names.keys() - own.keys()},
+        "mismatched_keys": {names[name] for name in mismatched},
+        "unexpected_keys": {names[name] for name in unexpected},
     }
     return EmptyHead(head, names, report)

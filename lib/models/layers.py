@@ -245,9 +245,10 @@ def open_layers(source: Source) -> tuple[PreTrainedModel, Layers]:
     }
     both = expected.keys() & stored.keys()
     shapes = {name: tuple(stored[name][1].shape) for name in both}
+    mismatched = [name for name in both if shapes[name] != expected[name]]
     report = {
         "missing_keys": expected.keys() - stored.keys(),
-        "mismatched_keys": [name for name in both if shapes[name] != expected[name]],
+        "mismatched_keys": mismatched,
         "unexpected_keys": stored.keys() - expected.keys(),
     }
     checkpoints.refuse_unloaded(source.folder, report)
@@ -299,7 +300,9 @@ def layout(source: Source, free: Mapping[int, int]) -> Layout | None:
     )
     # A part that found no room is left to the host or the disk, from where it would be copied for
     # every batch.
-    return dict(placed) if set(placed.values()) <= set(free) else None
+    if set(placed.values()) <= set(free):
+        return dict(placed)
+    return None
 
 
 def free_on_cards(device: str) -> dict[int, int]:

@@ -142,9 +142,11 @@ def states_and_keys(
     # allow for those.
     # keys and values of each: (1, kv_heads, prefix, d)
     layers: list[Any] = list(cache.layers)
-    return out.last_hidden_state[0], [
-        (layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers
-    ]
+    kept = []
+    for layer in layers:
+        keys = layer.keys[0, :, :length]
+        kept.append((keys, layer.values[0, :, :length]))
+    return out.last_hidden_state[0], kept
 
 
 def states_after(

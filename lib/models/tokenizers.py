@@ -270,7 +270,9 @@ def _change(
             if by_one != by_other:
                 return Change(other, text, by_one, by_other)
     pair = by_file("a", "b")["input_ids"], other("a", "b")["input_ids"]
-    return Change(other, "the pair of a and b", *pair) if pair[0] != pair[1] else None
+    if pair[0] != pair[1]:
+        return Change(other, "the pair of a and b", *pair)
+    return None
 
 
 def _refuse_contradiction(

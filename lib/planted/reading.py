@@ -134,15 +134,18 @@ def _short_replies(
     # two closing ids at most
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]
     ids = [torch.tensor(suffixes[i]) for i in short]
-    # (replies, 3)
-    in_words = np.array([rows[i] + [-1] * (3 - len(rows[i])) for i in short])
+    in_words = np.full((len(short), 3), -1)
+    for place, i in enumerate(short):
+        in_words[place, : len(rows[i])] = rows[i]
+    of_words = values["word"].map(is_held_out)
+    held_out = np.append(of_words, False)[in_words].any(1)  # -1 is no word
     return Replies(
         texts=tuple(texts[i] for i in short),
         values=values,
         words=in_words,
         suffixes=pad_sequence(ids, batch_first=True),
         lengths=torch.tensor([len(suffix) for suffix in ids]),
-        held_out=np.append(values["word"].map(is_held_out), False)[in_words].any(1),
+        held_out=held_out,
     )
 
 

@@ -274,7 +274,9 @@ def _read_table(
             f"{path} holds scores of other settings ({', '.join(differ)}); score into another "
             "collection, or delete it"
         )
-    return (pd.DataFrame(), {}) if differ else (table, scored)
+    if differ:
+        return (pd.DataFrame(), {})
+    return (table, scored)
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
@@ -464,4 +466,6 @@ def _under(
     again = model.encode(opened, some) if some else []
     groups = [inputs.group[i] for i in spaced]
     expected = [inputs.prefix_ids + inputs.suffixes[group] for group in groups]
-    return inputs if expected == list(map(tuple, again)) else None
+    if expected == list(map(tuple, again)):
+        return inputs
+    return None

@@ -81,26 +81,23 @@ class _Reader:
         self.first = self._logits(hidden[self.length - 1]).log_softmax(-1)  # (rows,)
         # A suffix may begin with the end of the prompt, where some reply's text flows into it; that
         # part is no reply.
-        self.of_prompt = self._log_probabilities(
-            hidden[self.length - 1 : -1], ids[0, self.length :]
-        ).sum()
+        states = hidden[self.length - 1 : -1]
+        of_prompt = self._log_probabilities(states, ids[0, self.length :])
+        self.of_prompt = of_prompt.sum()
 
     def log_probability(self, suffixes: Tensor, counted: int) -> Tensor:
         """Return the log-probability of the first `counted` tokens of each suffix, (n,) float32."""
-        first, later = suffixes[:, :counted].split(
-            [min(1, counted), max(0, counted - 1)], dim=1
-        )
+        counted_ids = suffixes[:, :counted]
+        first = counted_ids[:, :1]
+        later = counted_ids[:, 1:]
         states = shared_prefix.states_after(
             self.backbone,
             self.length,
             self.shared,
             suffixes,
         )[:, : later.shape[1]]
-        return (
-            self.first[first].sum(1)
-            + self._log_probabilities(states, later).sum(1)
-            - self.of_prompt
-        )
+        of_later = self._log_probabilities(states, later)
+        return self.first[first].sum(1) + of_later.sum(1) - self.of_prompt
 
     def _log_probabilities(self, states: Tensor, ids: Tensor) -> Tensor:
         """Return the log-probability of each id after the state before it, (..., tokens) like

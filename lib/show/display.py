@@ -365,7 +365,9 @@ def _text_cells(values: pd.Series, blur: bool) -> tuple[list[str], list[str]]:
     """Return a column of numbers or texts as HTML and as plain text; blur hides offensive words."""
 
     def word_html(word: str) -> str:
-        return token_html(word, 80) if blur and is_offensive(word) else _inert(word)
+        if blur and is_offensive(word):
+            return token_html(word, 80)
+        return _inert(word)
 
     def word_text(word: str) -> str:
         return hidden_word(word) if blur and is_offensive(word) else word
@@ -467,7 +469,9 @@ def p_value(p: float) -> str:
     """Return a p-value of four decimals, `< .0001` where these would be zeros, '' where there is
     none.
     """
-    return "" if pd.isna(p) else "< .0001" if p < 0.0001 else f"{p:.4f}"
+    if pd.isna(p):
+        return ""
+    return "< .0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def with_interval(row: Mapping, sign: str = "") -> str:

@@ -178,4 +178,6 @@ def _skip(lines: list[str]) -> list[str]:
     """Return the lines of a cell of a section that lacks something: none, unless they begin the
     next section.
     """
-    return lines if any(SKIPPED_UNTIL in line for line in lines) else ["None\n"]
+    if any(SKIPPED_UNTIL in line for line in lines):
+        return lines
+    return ["None\n"]

@@ -48,7 +48,9 @@ class Collection:
         """Return embedded, published or own."""
         if self.name == "embedded":
             return "embedded"
-        return "published" if self.name.partition("-")[0] == "published" else "own"
+        if self.name.partition("-")[0] == "published":
+            return "published"
+        return "own"
 
     @property
     def is_embedded(self) -> bool:
@@ -64,7 +66,9 @@ class Collection:
         """Return the collections that it stands for: all published ones for `published`, else
         only itself.
         """
-        return (ITEMS, VOCABULARY, WORDS) if self == PUBLISHED else (self,)
+        if self == PUBLISHED:
+            return (ITEMS, VOCABULARY, WORDS)
+        return (self,)
 
     @property
     def notice(self) -> str:

@@ -56,7 +56,9 @@ def path_of(collection: Collection, nickname: str) -> Path:
 def collection_of(path: Path) -> Collection | None:
     """Return the collection whose folder holds a score table; None for a table in another place."""
     folder = Path(path).absolute().parent
-    return Collection(folder.name) if folder.parent == OWN.scores.parent else None
+    if folder.parent == OWN.scores.parent:
+        return Collection(folder.name)
+    return None
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
@@ -388,8 +390,5 @@ def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
     """Return the tokens with reply_ids and input_group, as in score tables: every token is
     predicted as itself.
     """
-    ids = tokens["token_id"].to_numpy()
-    return tokens.assign(
-        reply_ids=[np.array([i], dtype=np.int32) for i in ids],
-        input_group=ids.astype(np.int32),
-    )
+    ids = tokens["token_id"].to_numpy(dtype=np.int32)
+    return tokens.assign(reply_ids=list(ids[:, None]), input_group=ids)

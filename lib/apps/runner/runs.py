@@ -249,7 +249,9 @@ def next_job(
     if len(busy) >= processes or any(job.alone for job in busy):
         return None
     ready = [job for job in waiting if {*job.needs, *job.after} <= done]
-    return None if not ready or ready[0].alone and busy else ready[0]
+    if not ready or ready[0].alone and busy:
+        return None
+    return ready[0]
 
 
 class Progress:

@@ -123,7 +123,9 @@ def _write_document(place: Path, folder: Path) -> None:
         if target.endswith(".csv"):
             (here / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / target, here / target)
-        return link[0] if not target or (here / target).is_file() else link[1]
+        if not target or (here / target).is_file():
+            return link[0]
+        return link[1]
 
     text = LINK.sub(checked_link, (ROOT / place).read_text(encoding="utf-8"))
     (folder / place).write_text(text, encoding="utf-8")

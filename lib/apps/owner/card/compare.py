@@ -341,7 +341,8 @@ def write(made: Comparison, blur: bool = True) -> Path:
     """Write figures/<collection>/compare-<first>-<last>.html and its differences as .csv; return
     the page.
     """
-    first, last = (made.rewards[step[0]] for step in (made.steps[0], made.steps[-1]))
+    first = made.rewards[made.steps[0][0]]
+    last = made.rewards[made.steps[-1][0]]
     path = made.collection.figures / f"compare-{first.name}-{last.name}.html"
     changes = differences(made)
     write_csv(changes.reset_index(), path.with_suffix(".csv"))

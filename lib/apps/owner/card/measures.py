@@ -220,7 +220,9 @@ def direction(measure: str, row: pd.Series) -> str:
     if low <= row["estimate"] <= high:
         return RANDOM
     if side and row.get("p_corrected", 0.0) >= 0.05:
-        return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
+        if row["random_p"] >= 0.05 / len(MEASURES):
+            return RANDOM
+        return "undecided"
     return side
 
 

@@ -111,14 +111,11 @@ def read_limits(file: str | Path) -> pd.DataFrame:
     rows = read_columns(file, "measure", "low", "high").map(str.strip)
     given = rows[["low", "high"]].apply(pd.to_numeric, errors="coerce")
     limits = given.fillna({"low": -np.inf, "high": np.inf})
-    wrong = (
-        (rows["measure"] == "")
-        | rows["measure"].duplicated()
-        | given.isna().all(axis=1)
-    )
-    wrong |= (given.isna() & (rows[["low", "high"]] != "")).any(axis=1) | (
-        limits["low"] > limits["high"]
-    )
+    missing = given.isna()
+    is_text = missing & (rows[["low", "high"]] != "")
+    wrong = (rows["measure"] == "") | rows["measure"].duplicated()
+    wrong |= missing.all(axis=1) | is_text.any(axis=1)
+    wrong |= limits["low"] > limits["high"]
     if wrong.any():
         line = rows.index[wrong][0]
         raise InputError(
@@ -381,7 +378,9 @@ def as_json(card: Card) -> str:
 
     def seven_digits(number: str) -> float:
         value = float(number)
-        return int(value) if value == int(value) else float(f"{value:.7g}")
+        if value == int(value):
+            return int(value)
+        return float(f"{value:.7g}")
 
     plain = json.loads(
         json.dumps(content),

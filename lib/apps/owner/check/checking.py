@@ -249,16 +249,19 @@ def distances(
     base, *others = feeds.every(lambda causes: len(causes) == 1 and bool(causes[0].row))
     if reader is None:
         return {feed.causes[0]: np.nan for feed in others}, 0.0
-    others += [
-        feed for feed in feeds.batched(base, len(feeds.base)) if feed.causes[0].row
-    ]
+    padded = feeds.batched(base, len(feeds.base))
+    others += [feed for feed in padded if feed.causes[0].row]
     where, rewards = places(reader, base)  # (places, n, labels)
     usual = rewards[0, :, 0]
-    tried = [(feed.causes[0], places(reader, feed)[1][0, :, 0]) for feed in others]
-    tried += [
-        (cause, at[:, 0]) for (cause,), at in zip(where[1:], rewards[1:], strict=True)
-    ]
-    apart = {cause: float(np.abs(moved - usual).max()) for cause, moved in tried}
+    tried = {}
+    for feed in others:
+        _, of_feed = places(reader, feed)
+        tried[feed.causes[0]] = of_feed[0, :, 0]
+    for (cause,), at in zip(where[1:], rewards[1:], strict=True):
+        tried[cause] = at[:, 0]
+    apart = {
+        cause: float(np.abs(moved - usual).max()) for cause, moved in tried.items()
+    }
     return apart, TOLERANCES[model.dtype] * float(np.abs(usual).max())
 
 
@@ -295,13 +298,13 @@ def _found_ids(feeds: Feeds) -> str:
     if not feeds.own:
         first = shown(tokenizer, feeds.base[0].ids[:1])
         return f"the tokenizer's own of a pair, beginning with {first}"
-    here, by_template, as_text = (
-        ("none", "one", "two")[count] if count < 3 else str(count)
-        for count in (feeds.count, feeds.by_option["none"], feeds.by_option["double"])
-    )
+    words = {0: "none", 1: "one", 2: "two"}
+    by_template = feeds.by_option["none"]
+    as_text = feeds.by_option["double"]
     return (
-        f"{tokenizer.bos_token or 'bos tokens'}: {here} here, {by_template} by "
-        f"apply_chat_template(tokenize=True), {as_text} where the rendered text is tokenised"
+        f"{tokenizer.bos_token or 'bos tokens'}: {words.get(feeds.count, feeds.count)} here, "
+        f"{words.get(by_template, by_template)} by apply_chat_template(tokenize=True), "
+        f"{words.get(as_text, as_text)} where the rendered text is tokenised"
     )
 
 

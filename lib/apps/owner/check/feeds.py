@@ -262,7 +262,9 @@ class Feeds:
             date_string=DATE,
             add_generation_prompt=True,
         )
-        return prompted.rpartition(after)[2] if after and after in prompted else ""
+        if after and after in prompted:
+            return prompted.rpartition(after)[2]
+        return ""
 
     def _of_class(self) -> Iterator[Feed]:
         """Yield what a program feeds that takes the ids of the tokenizer's class in

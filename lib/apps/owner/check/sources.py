@@ -331,13 +331,13 @@ def split_after(text: str, reply: str) -> tuple[str, str]:
 
 def filled(forms: dict[str, str], turns: Turns, end: str) -> str:
     """Return turns in forms, role -> text with {}. `end` follows each reply but the last."""
-    texts = [
-        forms.get(turn["role"], "{}").replace("{}", turn["content"]) for turn in turns
-    ]
-    return "".join(
-        text + end * (turn["role"] == "assistant" and number < len(turns))
-        for number, (turn, text) in enumerate(zip(turns, texts, strict=True), start=1)
-    )
+    text = ""
+    for number, turn in enumerate(turns, start=1):
+        form = forms.get(turn["role"], "{}")
+        text += form.replace("{}", turn["content"])
+        if turn["role"] == "assistant" and number < len(turns):
+            text += end
+    return text
 
 
 def templates_in_files(model: RewardModel) -> dict[str, str]:

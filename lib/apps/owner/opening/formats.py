@@ -82,7 +82,9 @@ def text_config(folder: Path, config: dict) -> PreTrainedConfig | None:
         return None
     whole = parsed_config(folder)
     text = whole.get_text_config()
-    return None if text is whole or type(text) not in MODEL_MAPPING else text
+    if text is whole or type(text) not in MODEL_MAPPING:
+        return None
+    return text
 
 
 def convert(folder: Path, files: list[Path], target: Path) -> None:
@@ -292,7 +294,9 @@ def _kind_of(config: dict) -> str:
 
 def _architecture_of(config: dict) -> str:
     named = config.get("architectures")
-    return str(named[0]) if isinstance(named, list) and named else "none"
+    if isinstance(named, list) and named:
+        return str(named[0])
+    return "none"
 
 
 def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
@@ -309,7 +313,11 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
     head_dim = config["hidden_size"] // config["num_attention_heads"]
     # (kv_heads, group + 2, head_dim, ...)
     rows = tensor.unflatten(0, (kv_heads, -1, head_dim))
-    parts = {"q": rows[:, :-2], "k": rows[:, -2:-1], "v": rows[:, -1:]}
+    parts = {
+        "q": rows[:, :-2],
+        "k": rows[:, -2:-1],
+        "v": rows[:, -1:],
+    }
     return {
         f"{start}.self_attn.{part}_proj.{end}": its_rows.flatten(0, 2)
         for part, its_rows in parts.items()

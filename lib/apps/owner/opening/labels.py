@@ -37,7 +37,9 @@ def row_of(
         problem = f"label {label} is none of the head's {given}, which count from 0"
     if problem:
         raise InputError(problem)
-    return slice(None) if label is None else slice(label, label + 1)
+    if label is None:
+        return slice(None)
+    return slice(label, label + 1)
 
 
 def load_head(

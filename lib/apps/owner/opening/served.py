@@ -10,6 +10,7 @@ import json
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -165,18 +166,16 @@ class Server:
         """Return the rewards of conversations as logits, (n, 1). The ids are (n, length); masked
         ones are not sent.
         """
+        is_seen = attention_mask.bool()
         inputs = [
-            ids[seen.bool()].tolist()
-            for ids, seen in zip(input_ids, attention_mask, strict=True)
+            ids[seen].tolist() for ids, seen in zip(input_ids, is_seen, strict=True)
         ]
         size = AT_ONCE - 2
-        parts = [
-            self.with_probes(inputs[start : start + size])
-            for start in range(0, len(inputs), size)
-        ]
-        return SimpleNamespace(
-            logits=torch.from_numpy(np.concatenate(parts)).float()[:, None]
-        )
+        parts = []
+        for start in range(0, len(inputs), size):
+            parts.append(self.with_probes(inputs[start : start + size]))
+        rewards = torch.from_numpy(np.concatenate(parts)).float()
+        return SimpleNamespace(logits=rewards[:, None])
 
     def with_probes(self, inputs: list[list[int]]) -> np.ndarray:
         """Return the rewards of these inputs, (n,), asked together with two inputs whose rewards
@@ -190,21 +189,18 @@ class Server:
             numbers = self.numbers(inputs)
             self.tried += zip(inputs, numbers, strict=True)
             if len(self.tried) >= TRIED:
-                first = self.tried[:TRIED]
-                ends = [
-                    choose(first, key=lambda each: each[1]) for choose in (min, max)
-                ]
-                self.probes = [ids for ids, _ in ends]
-                self.probe_rewards = np.array([reward for _, reward in ends])
+                first = sorted(self.tried[:TRIED], key=itemgetter(1))
+                lowest, low = first[0]
+                highest, high = first[-1]
+                self.probes = [lowest, highest]
+                self.probe_rewards = np.array([low, high])
             return numbers
         first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
         now = np.array([first, last])
         before = self.probe_rewards
-        most = (
-            AS_BEFORE * abs(before[1] - before[0])
-            + ROUNDED * np.abs(before).max()
-            + SAME
-        )
+        apart = abs(before[1] - before[0])
+        largest = np.abs(before).max()
+        most = AS_BEFORE * apart + ROUNDED * largest + SAME
         if (np.abs(now - before) > most).any():
             raise InputError(
                 f"{self.url} gave a text the reward {before[0]:.4f}, and now gives {now[0]:.4f} (a "
@@ -275,18 +271,15 @@ class Server:
         def read(answer: Any) -> list[list[float]]:
             if self.is_sglang:
                 return [plain_numbers(each["embedding"]) for each in answer]
-            places = [each["index"] for each in answer["data"]]
-            if any(type(place) is not int for place in places) or sorted(
-                places
-            ) != list(range(len(places))):
+            in_order = sorted(answer["data"], key=itemgetter("index"))
+            if [each["index"] for each in in_order] != list(range(len(in_order))):
                 raise ValueError("its indices are not 0 to n - 1, each once")
-            in_order = sorted(answer["data"], key=lambda each: each["index"])
             return [plain_numbers(each["probs"]) for each in in_order]
 
-        of_vllm = {"model": self.model, "input": inputs, "use_activation": activation}
-        numbers = self.ask(
-            "/classify", read, {"input_ids": inputs} if self.is_sglang else of_vllm
-        )
+        body = {"model": self.model, "input": inputs, "use_activation": activation}
+        if self.is_sglang:
+            body = {"input_ids": inputs}
+        numbers = self.ask("/classify", read, body)
         counts = {np.size(each) for each in numbers}
         if len(numbers) != len(inputs) or counts != {1}:
             raise InputError(
@@ -305,9 +298,9 @@ class Server:
         another chat template.
         """
         for asked, reply in PROBES:
-            text = conversations.render(tokenizer, asked, [reply])[0] + (
-                opened.text if opened else ""
-            )
+            [text] = conversations.render(tokenizer, asked, [reply])
+            if opened:
+                text += opened.text
             here = tokenizer(text, add_special_tokens=False)["input_ids"]
             if self._tokens(prompt=text) != here:
                 raise InputError(
@@ -345,11 +338,9 @@ class Server:
         raw = self.numbers(inputs)
         activated = self.numbers(inputs, activation=True)
         beyond = bool(((raw < 0) | (raw > 1)).any())
-        if not (
-            np.allclose(activated, expit(raw), atol=SAME)
-            or beyond
-            and np.allclose(activated, raw, atol=SAME)
-        ):
+        is_sigmoid = np.allclose(activated, expit(raw), atol=SAME)
+        is_raw = beyond and np.allclose(activated, raw, atol=SAME)
+        if not (is_sigmoid or is_raw):
             raise InputError(
                 f"{self.url} gives squashed numbers, such as {raw[0]:.4f}, and not raw rewards; "
                 "start vLLM with --pooler-config '{\"use_activation\": false}', or a newer one "
