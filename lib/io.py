@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import socket
 import sys
@@ -118,12 +117,8 @@ def lock(path: Path) -> Iterator[None]:
     except Timeout as error:
         name = ""
         with contextlib.suppress(OSError):
-            name = "".join(
-                filter(
-                    str.isprintable,
-                    holder.read_text(encoding="utf-8", errors="replace")[:100],
-                )
-            ).strip()
+            text = holder.read_text(encoding="utf-8", errors="replace")
+            name = visible(text[:100], kept="").strip()
         remedy = "wait until it ends, or stop it, then run again"
         raise InputError(
             f"process {name or 'unknown'} is writing {path}; {remedy}"
@@ -413,12 +408,12 @@ def visible(text: str, kept: str = LINES) -> str:
     """Return the text with controls but those in `kept`, marks of direction and surrogates as
     `⟨U+…⟩`.
     """
-    text = re.sub("\r\n", "\n", text)
+    text = text.replace("\r\n", "\n")
     # A space of any width is shown, though only one of them counts as printable.
-    shown = (
-        c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text
-    )
-    characters = (
-        c if seen else f"⟨U+{ord(c):04X}⟩" for c, seen in zip(text, shown, strict=True)
-    )
-    return "".join(characters)
+    shown = ""
+    for c in text:
+        if c in kept or c.isprintable() or unicodedata.category(c) == "Zs":
+            shown += c
+        else:
+            shown += f"⟨U+{ord(c):04X}⟩"
+    return shown

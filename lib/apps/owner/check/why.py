@@ -263,7 +263,7 @@ def rows_that_differ(search: Search) -> Array:
     return np.arange(first, first + AT_ONCE)
 
 
-def _complexity(fit: Fit) -> tuple[int, int, int]:
+def _complexity(fit: Fit) -> tuple:
     """Return by what fits are sorted, the simplest first."""
     return len(fit.causes), fit.free, -len(fit.feed.causes)
 
