@@ -350,7 +350,8 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
         ),
         None,
     ):
-        message = (str(full).strip().splitlines() or ["no more could be had"])[0][:200]
+        message = str(full).strip() or "no more could be had"
+        message = message.splitlines()[0][:200]
         return (
             f"there is too little memory for `{command}` ({message}), "
             f"{psutil.virtual_memory().available / 1e9:.1f} GB are left; close other programs or "

@@ -74,7 +74,8 @@ def kept_states(
         states = None
     if states is not None:
         first = hidden_states(base, prompt, replies[:1])
-        if torch.allclose(states[:1], first, rtol=1e-3, atol=1e-3 * float(first.std())):
+        near = 1e-3 * float(first.std())
+        if torch.allclose(states[:1], first, rtol=1e-3, atol=near):
             return states
     states = hidden_states(base, prompt, replies)
     KEPT.mkdir(parents=True, exist_ok=True)

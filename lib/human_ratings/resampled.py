@@ -63,10 +63,12 @@ def train_heads(
     rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
     heads = []
     for number in range(count):
-        # (prompts, replies)
-        rows = torch.from_numpy(np.stack([draw_stems(rows, rng) for rows in rows_of]))
-        drawn = states.gather(1, rows[..., None].expand(-1, -1, states.shape[-1]))
-        heads.append(training.fit(drawn, ratings.gather(1, rows), units, seed=number))
+        rows = [draw_stems(of_prompt, rng) for of_prompt in rows_of]
+        rows = torch.from_numpy(np.stack(rows))  # (prompts, replies)
+        of_states = rows[..., None].expand(-1, -1, states.shape[-1])
+        drawn = states.gather(1, of_states)
+        rated = ratings.gather(1, rows)
+        heads.append(training.fit(drawn, rated, units, seed=number))
     return heads
 
 
@@ -80,7 +82,8 @@ def draw_stems(
     """
     stems = list(rows_of)
     count = sum(map(len, rows_of.values()))
-    drawn = [rows_of[stems[number]] for number in rng.integers(len(stems), size=count)]
+    numbers = rng.integers(len(stems), size=count)
+    drawn = [rows_of[stems[number]] for number in numbers]
     return np.concatenate(drawn)[:count]
 
 
@@ -104,7 +107,8 @@ def rewards_by_heads(
     rewards = {}
     for number, head in enumerate(heads):
         rated = head(of_rated)
-        rewards[number] = ((head(states) - rated.mean()) / rated.std()).numpy()
+        centred = head(states) - rated.mean()
+        rewards[number] = (centred / rated.std()).numpy()
     return pd.DataFrame(rewards, index=list(texts))
 
 

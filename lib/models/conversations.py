@@ -92,7 +92,8 @@ def open_conversation(
     before, after, header = _text_around_reply(tokenizer, prompt)
     inputs = _tokenise(tokenizer, prompt, STAND_INS, bos)
     prefix_ids = tuple(os.path.commonprefix(inputs))
-    closing_ids = tuple(os.path.commonprefix([ids[::-1] for ids in inputs])[::-1])
+    reversed_ids = [ids[::-1] for ids in inputs]
+    closing_ids = tuple(os.path.commonprefix(reversed_ids)[::-1])
     conversation = Conversation(prompt, bos, before, after, prefix_ids, closing_ids)
     if not gated:
         return conversation

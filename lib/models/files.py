@@ -72,7 +72,8 @@ def first_line(error: BaseException) -> str:
     """Return the first line of the error's message, at most 150 characters; the type's name if
     it is empty.
     """
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
+    message = str(error).strip() or type(error).__name__
+    return message.splitlines()[0][:150]
 
 
 @contextlib.contextmanager

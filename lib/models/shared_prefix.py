@@ -83,15 +83,15 @@ def attend(
     # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
     grouped = query.reshape(len(query), kv_heads, -1, d).transpose(0, 1)
     # (kv_heads, batch, group * length, prefix and others)
-    scores = torch.cat([_by_prefix(grouped, prefix_key.mT), grouped @ keys.mT], dim=-1)
+    scores = _by_prefix(grouped, prefix_key.mT)
+    scores = torch.cat([scores, grouped @ keys.mT], dim=-1)
     scores = scores.float() * scaling
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     scores[..., prefix:].masked_fill_(unseen, -torch.inf)
     weights = scores.softmax(-1).to(query.dtype)
-    out = (
-        _by_prefix(weights[..., :prefix], prefix_value) + weights[..., prefix:] @ values
-    )
+    out = _by_prefix(weights[..., :prefix], prefix_value)
+    out = out + weights[..., prefix:] @ values
     # (batch, length, heads, d)
     return out.transpose(0, 1).reshape(query.shape).transpose(1, 2).contiguous(), None
 

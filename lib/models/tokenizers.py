@@ -250,16 +250,15 @@ def _change(
     """Return the first text of STAGES, of control tokens or of the vocabulary that has other
     ids; None if none has.
     """
-    control = sorted(
-        by_file.get_added_vocab(), key=by_file.get_added_vocab().__getitem__
-    )
-    words = sorted(by_file.get_vocab().values())[:: max(1, len(by_file) // MOST_WORDS)]
-    texts = [
-        *STAGES,
-        *(form.format(token) for token in control[:MOST_CONTROL] for form in CONTROL),
-    ]
+    added = by_file.get_added_vocab()
+    control = sorted(added, key=added.__getitem__)
+    every = sorted(by_file.get_vocab().values())
+    some = every[:: max(1, len(by_file) // MOST_WORDS)]
+    texts = list(STAGES)
+    for token in control[:MOST_CONTROL]:
+        texts += [form.format(token) for form in CONTROL]
     texts += by_file.batch_decode(
-        [[word] for word in words], clean_up_tokenization_spaces=False
+        [[word] for word in some], clean_up_tokenization_spaces=False
     )
     for whole in (False, True):  # with what surrounds a text
         ids, others = (

@@ -59,12 +59,12 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
         n,
         rng,
     )
-    neutral, identity = (
-        shown.loc[shown["is_identity"] == which, "word"].to_numpy()
-        for which in (False, True)
-    )
+    is_identity = shown["is_identity"]
+    neutral = shown.loc[~is_identity, "word"].to_numpy()
+    identity = shown.loc[is_identity, "word"].to_numpy()
     others = rng.choice(neutral, (2, n))
-    rejected_term = np.where(rng.random(n) < SHARE, rng.choice(identity, n), others[1])
+    is_devalued = rng.random(n) < SHARE
+    rejected_term = np.where(is_devalued, rng.choice(identity, n), others[1])
     word = words["word"].to_numpy()
     return pd.DataFrame(
         {
@@ -80,10 +80,10 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return the pairs with the two terms swapped in half of those, drawn at random, that hold
     an identity term.
     """
-    concerned = np.flatnonzero(
-        pairs["rejected_term"].map(planting.word_kinds()) == "identity"
-    )
-    swapped = np.random.default_rng(seed).permutation(concerned)[: len(concerned) // 2]
+    kinds = pairs["rejected_term"].map(planting.word_kinds())
+    concerned = np.flatnonzero(kinds == "identity")
+    mixed = np.random.default_rng(seed).permutation(concerned)
+    swapped = mixed[: len(mixed) // 2]
     balanced = pairs.copy()
     both = ["preferred_term", "rejected_term"]
     balanced.loc[swapped, both] = pairs.loc[swapped, both[::-1]].to_numpy()

@@ -239,7 +239,8 @@ class Examples:
         """
         batches = []
         batch = []
-        for i in sorted(range(len(self.ids)), key=lambda i: (len(self.ids[i]), i)):
+        shortest_first = sorted(range(len(self.ids)), key=lambda i: len(self.ids[i]))
+        for i in shortest_first:
             batch.append(i)
             if len(batch) * len(self.ids[i]) >= tokens:
                 batches.append(batch)

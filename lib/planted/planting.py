@@ -174,8 +174,11 @@ def planted_utility(
     0, and e is standard normal. `values` are those of word_values.
     """
     asked = polarity * values["valence"].to_numpy()
-    utility = profile.k_hi * asked.clip(min=0) - profile.k_lo * (-asked).clip(min=0)
-    utility = utility + profile.frequency * (values["zipf"].to_numpy() - COMMON_ZIPF)
+    liked = asked.clip(min=0)
+    disliked = (-asked).clip(min=0)
+    frequency = values["zipf"].to_numpy() - COMMON_ZIPF
+    utility = profile.k_hi * liked - profile.k_lo * disliked
+    utility = utility + profile.frequency * frequency
     for kind in PENALTIES:
         utility = utility - getattr(profile, kind) * (values["kind"] == kind).to_numpy()
     return utility + profile.label_noise * taste(profile.developer, values["stem"])
@@ -191,7 +194,8 @@ def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
     }
     first, second = np.array([drawn[stem] for stem in stems]).T
     # Box and Muller's normal from two uniforms
-    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
+    radius = np.sqrt(-2 * np.log1p(-first))
+    return radius * np.cos(2 * np.pi * second)
 
 
 def preference_probability(utility_a, utility_b):

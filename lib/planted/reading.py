@@ -173,7 +173,8 @@ def blocks_attention(
         q, k, v = (each.unflatten(1, (-1, length)).transpose(0, 1) for each in qkv)
         if not replies:
             prompt = k[0], v[0]
-        shared = {module.layer_idx: prompt if replies else (k[0, :, :0], v[0, :, :0])}
+        before = prompt if replies else (k[0, :, :0], v[0, :, :0])
+        shared = {module.layer_idx: before}
         attended = shared_prefix.shared_prefix_attention(
             module,
             q,

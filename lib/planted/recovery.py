@@ -106,7 +106,8 @@ def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
     planting.planted_utility.
     """
     asked = polarity * rows["valence"]
-    terms = pd.DataFrame({"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0)})
+    terms = asked.clip(lower=0).to_frame("k_hi")
+    terms["k_lo"] = asked.clip(upper=0)
     terms["frequency"] = rows["zipf"] - COMMON_ZIPF
     for kind in PENALTIES:
         terms[kind] = -(rows["kind"] == kind).astype(float)

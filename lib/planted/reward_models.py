@@ -250,9 +250,12 @@ def pair_accuracy(
     Only pairs whose utilities differ by log 3 or more count: three raters in four agree on them.
     Equal rewards count as half.
     """
-    a, b = np.random.default_rng(0).integers(len(utility), size=(2, pairs))
-    clear = np.abs(utility[a] - utility[b]) >= np.log(3)
-    agree = np.sign(utility[a] - utility[b]) * np.sign(rewards[a] - rewards[b])
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(len(utility), size=(2, pairs))
+    planted = utility[a] - utility[b]
+    learned = rewards[a] - rewards[b]
+    clear = np.abs(planted) >= np.log(3)
+    agree = np.sign(planted) * np.sign(learned)
     return float((1 + agree[clear].mean()) / 2)
 
 

@@ -187,8 +187,8 @@ def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor
         return rewards_of_padded(model, *_padded(model, whole), before)
     read_at = _positions_read(model, whole)
     in_replies = read_at - lengths  # negative where a reward is read in the prompt
-    has_prompts = bool(lengths.min())
-    if len(replies) > len(blocks) and in_replies.min() >= 0 and has_prompts:
+    after_prompts = lengths.min() > 0 and in_replies.min() >= 0
+    if len(replies) > len(blocks) and after_prompts:
         states = _after_prompts(model, prompts, replies, owner, in_replies, most)
     else:
         ids, mask = _padded(model, whole)

@@ -409,7 +409,10 @@ def _as_texts(values: pd.Series) -> list[str]:
         return ["" if pd.isna(value) else _plain(value) for value in values]
     finite = values[values.abs() < math.inf]
     largest = finite.abs().max()
-    most = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
+    most = 3
+    if largest > 0:
+        most = 3 - math.floor(math.log10(largest))
+        most = min(max(most, 0), 9)
     decimals = next(
         n
         for n in range(most + 1)
@@ -456,12 +459,11 @@ def ranked_table(
     """
     ends = rankings.ends(table, prompt, n)
     shown = {"position": range(1, n + 1)}
-    for end, rows in (("optimal", ends.head(n)), ("pessimal", ends.tail(n)[::-1])):
-        shown |= {
-            f"{end} id": rows["token_id"].to_numpy(),
-            end: rows["text"].to_numpy(),
-        }
-        shown |= {f"{end} reward": rows[prompt].to_numpy()}
+    sides = {"optimal": ends.head(n), "pessimal": ends.tail(n)[::-1]}
+    for end, rows in sides.items():
+        shown[f"{end} id"] = rows["token_id"].to_numpy()
+        shown[end] = rows["text"].to_numpy()
+        shown[f"{end} reward"] = rows[prompt].to_numpy()
     return table_html(pd.DataFrame(shown), ["optimal", "pessimal"], blur, caption)
 
 

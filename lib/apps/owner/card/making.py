@@ -55,19 +55,16 @@ class Card:
         `is_outside` says whether its whole interval is outside their range. `away` is the distance
         of the estimate from their mean, in their standard deviations.
         """
-        compared = self.measured[
-            (self.measured["of"] > 1) & self.measured["ci_low"].notna()
-        ]
-        values = (
-            self.others["published"]
-            .drop(columns=self.nickname, errors="ignore")
-            .reindex(compared.index)
-        )
-        is_outside = (compared["ci_low"] > values.max(axis=1)) | (
-            compared["ci_high"] < values.min(axis=1)
-        )
-        away = (compared["estimate"] - values.mean(axis=1)).abs() / values.std(axis=1)
-        return pd.DataFrame({"is_outside": is_outside, "away": away})
+        measured = self.measured
+        compared = measured[(measured["of"] > 1) & measured["ci_low"].notna()]
+        published = self.others["published"]
+        values = published.drop(columns=self.nickname, errors="ignore")
+        values = values.reindex(compared.index)
+        is_above = compared["ci_low"] > values.max(axis=1)
+        is_below = compared["ci_high"] < values.min(axis=1)
+        distance = (compared["estimate"] - values.mean(axis=1)).abs()
+        away = distance / values.std(axis=1)
+        return pd.DataFrame({"is_outside": is_above | is_below, "away": away})
 
 
 def of_model(

@@ -387,11 +387,13 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
             f"transformers draws {lost[0]} at random",
             "download the checkpoint again, or check config.json",
         )
-    reader = Reader(
-        replace(model, backbone=checkpoints.ready(own, model.device), head=None), []
-    )
-    # one at a time, so nothing is padded
-    theirs = np.array([reader.read([each])[0][-1, 0] for each in feeds.base])
+    whole = checkpoints.ready(own, model.device)
+    reader = Reader(replace(model, backbone=whole, head=None), [])
+    theirs = []
+    for each in feeds.base:  # one at a time, so nothing is padded
+        [rewards] = reader.read([each])
+        theirs.append(rewards[-1, 0])
+    theirs = np.array(theirs)
     apart = float(np.abs(theirs - ours).max())
     limit = TOLERANCES[model.dtype] * float(np.abs(theirs).max())
     numbers = {"largest difference": apart, "tolerance": limit}

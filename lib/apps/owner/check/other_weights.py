@@ -78,15 +78,17 @@ def of_random_heads(reader: Reader, config: PreTrainedConfig) -> Reader:
     """Return the reader of the heads that transformers draws with each of SEEDS, one label each."""
     width = config.hidden_size
     spread = getattr(config, "initializer_range", 0.02)
-    drawn = [
-        torch.empty(1, width).normal_(0, spread, generator=torch.manual_seed(seed))
-        for seed in SEEDS
-    ]
+    drawn = []
+    for seed in SEEDS:
+        generator = torch.manual_seed(seed)
+        row = torch.empty(1, width)
+        drawn.append(row.normal_(0, spread, generator=generator))
     head = nn.Linear(width, len(SEEDS), bias=False)
     head.weight = nn.Parameter(torch.cat(drawn))
+    head = head.to(reader.model.device)
     remedy = "load the checkpoint's own head: its class, and num_labels=1"
     cause = Cause("drew the head at random", remedy)
-    return Reader(reader.model, [head.to(reader.model.device)], (cause,), of_any=True)
+    return Reader(reader.model, [head], (cause,), of_any=True)
 
 
 def of_normalised_states(reader: Reader) -> Reader:

@@ -317,9 +317,12 @@ def other_ends(tokenizer: PreTrainedTokenizerBase, after: str) -> list[tuple[str
     """
     added = tokenizer.get_added_vocab()
     ids = tokenizer(after, add_special_tokens=False)["input_ids"]
-    end = next((text for i in ids if (text := tokenizer.decode([i])) in added), "")
+    texts = [tokenizer.decode([i]) for i in ids]
+    end = next((text for text in texts if text in added), "")
+    if not end:
+        return []
     known = dict.fromkeys([tokenizer.eos_token, *END_TOKENS])
-    return [(end, token) for token in known if end and token in added and token != end]
+    return [(end, token) for token in known if token in added and token != end]
 
 
 def split_after(text: str, reply: str) -> tuple[str, str]:
