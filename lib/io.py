@@ -16,7 +16,6 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
-from difflib import get_close_matches
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
@@ -254,14 +253,6 @@ def checked(name: str, what: str, longest: int = 100) -> str:
             f"{shown!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and '_'"
         )
     return name
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question for a message: whether the known name that is most like this one is meant;
-    "" if none is like it.
-    """
-    near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def shown_path(path: Path) -> str:

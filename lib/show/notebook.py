@@ -13,7 +13,6 @@ import pandas as pd
 from IPython import get_ipython
 
 from .. import InputError
-from ..io import did_you_mean
 from ..tables import registry, scores
 from ..tables.collection import Collection
 
@@ -38,7 +37,7 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     listed = ", ".join(name for name in declared if name != "collections")
     for name in itertools.chain(*map(_literals_in, _parameter_cells())):
         if name not in declared:
-            near = did_you_mean(name, declared)
+            near = registry.did_you_mean(name, declared)
             raise InputError(
                 f"unknown parameter '{name}'{near}; this notebook has {listed}"
             )

@@ -13,6 +13,7 @@ import pandas as pd
 
 from .. import DATA, InputError, io
 from .imports import read_columns
+from .registry import did_you_mean
 from .scores import COLUMNS
 
 # 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the
@@ -61,7 +62,7 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
         if name not in ours:
-            near = io.did_you_mean(name, ours)
+            near = did_you_mean(name, ours)
             raise InputError(
                 f"unknown prompt {name!r}{near}; name one of data/prompts.csv, or a csv with "
                 "prompt,text"

@@ -5,6 +5,7 @@ and without weights.
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from .. import DATA, ROOT, InputError
-from ..io import checked, did_you_mean
+from ..io import checked
 from .collection import EMBEDDED, OWN, Collection
 
 # small models that are trained first; notebooks about them run meanwhile
@@ -42,6 +43,14 @@ def is_served(name: str) -> bool:
     folder.
     """
     return name.startswith(("http://", "https://"))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question for a message: whether the known name that is most like this one is meant;
+    "" if none is like it.
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
