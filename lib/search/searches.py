@@ -244,10 +244,10 @@ def search_together(
     is read in one pass, forward, and backward for gradients. A GPU needs about as long for the
     steps of eight searches as of one.
     """
-    searches = []
-    for objective, start, how in zip(objectives, starts, settings, strict=True):
-        ids = tuple(int(i) for i in start)
-        searches.append(_searching(objective, ids, how, goal, certify, traces))
+    searches = [
+        _searching(objective, tuple(int(i) for i in start), how, goal, certify, traces)
+        for objective, start, how in zip(objectives, starts, settings, strict=True)
+    ]
     results: dict[int, SearchResult] = {}
     asked: dict[int, ndarray | Gains] = {}  # by the number of the search
     # None starts a generator
