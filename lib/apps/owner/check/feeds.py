@@ -449,13 +449,14 @@ class Feeds:
                 with_padding(each, spare, pad, side, is_masked)
                 for each, spare in zip(feed.inputs, spares, strict=True)
             )
-            at = "" if self.is_encoder or side == "left" else " and read at the end"
-            unmasked = "" if is_masked else ", without a mask"
+            how = "" if self.is_encoder or side == "left" else " and read at the end"
+            if not is_masked:
+                how += ", without a mask"
             # transformers' own class reads there if it does not know the tokenizer's padding token
             is_unknown = configured is None or theirs not in (None, configured)
             is_usual = is_masked and (side == "left" or is_unknown)
             cause = Cause(
-                f"padded {what} on the {side}{at}{unmasked}",
+                f"padded {what} on the {side}{how}",
                 "score one text at a time there, or set padding_side, attention_mask and "
                 "pad_token_id",
                 "pad token" if is_usual else "",
