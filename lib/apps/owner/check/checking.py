@@ -389,11 +389,9 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
         )
     whole = checkpoints.ready(own, model.device)
     reader = Reader(replace(model, backbone=whole, head=None), [])
-    theirs = []
-    for each in feeds.base:  # one at a time, so nothing is padded
-        [rewards] = reader.read([each])
-        theirs.append(rewards[-1, 0])
-    theirs = np.array(theirs)
+    # one at a time, so nothing is padded
+    read = [reader.read([each])[0] for each in feeds.base]
+    theirs = np.array([rewards[-1, 0] for rewards in read])
     apart = float(np.abs(theirs - ours).max())
     limit = TOLERANCES[model.dtype] * float(np.abs(theirs).max())
     numbers = {"largest difference": apart, "tolerance": limit}

@@ -183,7 +183,7 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
         last = [rewards[-1] for rewards in out]
         return [()], np.stack(last)[None]
     ids = [np.array(each.ids) for each in feed.inputs]
-    causes = []
+    causes: list[tuple[Cause, ...]] = []
     rewards = []
     for cause, at in positions(reader.model, ids):
         causes.append((cause,))

@@ -277,7 +277,7 @@ def _answer(
     found: bool = True,
 ) -> Answer:
     first, *others = sorted(fits, key=_complexity)
-    same = {}
+    same: dict[str, None] = {}
     for fit in others:
         if len(fit.causes) == len(first.causes) and fit.free <= first.free:
             text = " and ".join(cause.text for cause in fit.causes)
