@@ -126,7 +126,7 @@ def without_labels(
     rated = lexicon("vader").index
 
     unseen = dict(rewards)
-    for prompt in PROMPTS:
+    for prompt in rewards.keys() - {"items"}:
         typed = rewards[prompt]
         is_new = ~typed.index.isin(rated)
         unseen[prompt] = typed[is_new | is_held_out(typed.index)]
