@@ -61,7 +61,8 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH, least: int = 1) -
     depths = np.zeros_like(ids)
     replies, depth_of = np.nonzero(is_new)  # of each node, in the order of the rows
     places = row_of[replies], column_of[is_new]
-    ids[places], depths[places] = tokens[is_new], depth_of
+    ids[places] = tokens[is_new]
+    depths[places] = depth_of
     seen = _seen(ids.shape, places, column_of[replies], depth_of, device)
     leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
     parts = (torch.from_numpy(part).to(device) for part in (ids, depths, leaves))
@@ -126,7 +127,8 @@ def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray
     fit.
     """
     rows: list[int] = []
-    row, used = 0, 0
+    row = 0
+    used = 0
     for more, whole in zip(new.tolist(), lengths.tolist(), strict=True):
         if used and used + more <= width:
             used += more

@@ -145,5 +145,6 @@ class Fluency:
     def _logits_of_whole(self, ids: Tensor) -> Tensor:
         """Return the logits in each place of the replies and after it, as for _probabilities."""
         frame = torch.tensor(self.frame, device=ids.device).expand(len(ids), -1)
-        whole, places = torch.cat([frame, ids], dim=1), ids.shape[1] + 1
+        whole = torch.cat([frame, ids], dim=1)
+        places = ids.shape[1] + 1
         return self.language_model.model(whole, logits_to_keep=places).logits

@@ -59,7 +59,9 @@ class ValueCardCallback(TrainerCallback):
             raise InputError(
                 f"a card every {every!r} steps is impossible; give a whole number of steps from 1"
             )
-        self.trainer, self.every, self.quick = trainer, every, quick
+        self.trainer = trainer
+        self.every = every
+        self.quick = quick
         self.name = io.checked(
             name or Path(str(trainer.args.output_dir)).name, "a model"
         )

@@ -124,7 +124,6 @@ def without_labels(
     if not is_labelled(nickname):
         return dict(rewards)
     rated = lexicon("vader").index
-
     unseen = dict(rewards)
     for prompt in rewards.keys() - {"items"}:
         typed = rewards[prompt]

@@ -28,7 +28,8 @@ def replies(quick: bool = False) -> pd.Index:
     quick: every fifth word, the items of a kind that a card measures, and every sixteenth of the
     other items.
     """
-    words, items = measures.words(), measures.items().index
+    words = measures.words()
+    items = measures.items().index
     if quick:
         kind = kinds.kinds_of(items, planting.word_kinds(), titles=True).to_numpy()
         is_sixteenth = np.arange(len(items)) % 16 == 0
