@@ -83,15 +83,15 @@ def attend(
     # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
     grouped = query.reshape(len(query), kv_heads, -1, d).transpose(0, 1)
     # (kv_heads, batch, group * length, prefix and others)
-    scores = _by_prefix(grouped, prefix_key.mT)
-    scores = torch.cat([scores, grouped @ keys.mT], dim=-1)
+    scores = torch.cat([_by_prefix(grouped, prefix_key.mT), grouped @ keys.mT], dim=-1)
     scores = scores.float() * scaling
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     scores[..., prefix:].masked_fill_(unseen, -torch.inf)
     weights = scores.softmax(-1).to(query.dtype)
-    out = _by_prefix(weights[..., :prefix], prefix_value)
-    out = out + weights[..., prefix:] @ values
+    out = (
+        _by_prefix(weights[..., :prefix], prefix_value) + weights[..., prefix:] @ values
+    )
     # (batch, length, heads, d)
     return out.transpose(0, 1).reshape(query.shape).transpose(1, 2).contiguous(), None
 
@@ -142,11 +142,9 @@ def states_and_keys(
     # allow for those.
     # keys and values of each: (1, kv_heads, prefix, d)
     layers: list[Any] = list(cache.layers)
-    kept = []
-    for layer in layers:
-        keys = layer.keys[0, :, :length]
-        kept.append((keys, layer.values[0, :, :length]))
-    return out.last_hidden_state[0], kept
+    return out.last_hidden_state[0], [
+        (layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers
+    ]
 
 
 def states_after(

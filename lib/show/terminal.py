@@ -7,12 +7,6 @@ from ..tables.collection import Collection
 from .display import show_token
 
 
-def _listed(texts: list[str]) -> str:
-    """Return tokens in a row, each in ten characters or fewer."""
-    shown = [show_token(text) for text in texts]
-    return ", ".join(text if len(text) <= 10 else text[:9] + "…" for text in shown)
-
-
 def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
     """Return, in lines, what was scored, and per model the three best and worst replies to the
     first prompt.
@@ -35,12 +29,17 @@ def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
     ]
     for name, table in tables.items():
         inputs = scores.unique_inputs(table)
-        rewards = inputs[prompts[0]]
-        order = (-rewards).argsort(kind="stable")
-        ranked = inputs["text"].iloc[order].tolist()
-        best = _listed(ranked[:3])
-        worst = _listed(ranked[:-4:-1])
-        if rewards.nunique() < 2:
+        ranked = inputs.iloc[(-inputs[prompts[0]]).argsort(kind="stable")][
+            "text"
+        ].tolist()
+        shown = [
+            [show_token(text) for text in some] for some in (ranked[:3], ranked[:-4:-1])
+        ]
+        best, worst = (
+            ", ".join(t if len(t) <= 10 else t[:9] + "…" for t in some)
+            for some in shown
+        )
+        if inputs[prompts[0]].nunique() < 2:
             best = "none: all rewards are equal"
             worst = "none"
         lines.append(

@@ -163,9 +163,9 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.id = INJECTED  # papermill draws another one each time
         cell.source = cell.source.rstrip("\n")
     for cell in plain.cells:
-        kept = {key: cell.metadata.get(key) for key in ("tags", EXERCISE)}
-        kept = {key: value for key, value in kept.items() if value}
-        cell.metadata = nbformat.from_dict(kept)
+        cell.metadata = nbformat.from_dict(
+            {k: cell.metadata[k] for k in ("tags", EXERCISE) if cell.metadata.get(k)}
+        )
         merged: list[nbformat.NotebookNode] = []
         for output in cell.get("outputs", []):
             is_bar = output.get("name") == "stderr" and "\r" in output.text

@@ -33,19 +33,17 @@ def places(
     Columns count models: `below` those with a lower value, `equal` those with the same value, and
     `within` those in the interval. `of` is the number of all models.
     """
-    others = others.drop(columns=leave_out, errors="ignore")
-    others = others.reindex(measured.index)
-    estimate = measured["estimate"]
-    above_low = others.ge(measured["ci_low"], axis=0)
-    below_high = others.le(measured["ci_high"], axis=0)
+    others = others.drop(columns=leave_out, errors="ignore").reindex(measured.index)
     columns = {
-        "below": others.lt(estimate, axis=0),
-        "equal": others.eq(estimate, axis=0),
-        "within": above_low & below_high,
+        "below": others.lt(measured["estimate"], axis=0),
+        "equal": others.eq(measured["estimate"], axis=0),
+        "within": others.ge(measured["ci_low"], axis=0)
+        & others.le(measured["ci_high"], axis=0),
         "of": others.notna(),
     }
-    counts = {name: counted.sum(axis=1) for name, counted in columns.items()}
-    return pd.DataFrame(counts)
+    return pd.DataFrame(
+        {name: counted.sum(axis=1) for name, counted in columns.items()}
+    )
 
 
 def publish() -> Path:
@@ -64,12 +62,12 @@ def publish() -> Path:
     ranked = ranks[ranks.index.isin(of_items)].sort_index()
     write_csv(ranked.to_frame(), measures.FOLDER / "items.csv")
     shares = tokenizers.kept_counts().set_index("nickname").eval("itself / tokens")
-    tables = []
-    for name in WORDS.models:
-        rewards = published_rewards(name, words)
-        measured = measures.of_model(rewards, shares[name])
-        measured = measured.assign(model=name, revision="")
-        tables.append(measured.reset_index())
+    tables = [
+        measures.of_model(published_rewards(name, words), shares[name])
+        .assign(model=name, revision="")
+        .reset_index()
+        for name in WORDS.models
+    ]
     columns = ["model", "revision", "measure", *measures.COLUMNS]
     table = pd.concat(tables, ignore_index=True)[columns]
     return write_csv(table, measures.FOLDER / "published.csv")
@@ -79,9 +77,8 @@ def published_rewards(name: str, words: list[str]) -> dict[str, pd.DataFrame]:
     """Return the rewards of a published model on a card's texts, in the form of
     measures.type_texts; one head.
     """
-    of_words = scores.read(scores.path_of(WORDS, name))
-    of_words = of_words.set_index("text").loc[words]
-    of_items = scores.read(scores.path_of(ITEMS, name))
+    of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words]
+    of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")
     rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS}
-    rewards["items"] = of_items.set_index("text")[ITEM_PROMPT]
+    rewards["items"] = of_items[ITEM_PROMPT]
     return {key: each.astype(float).to_frame(0) for key, each in rewards.items()}

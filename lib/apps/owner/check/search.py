@@ -218,7 +218,10 @@ class Search:
                 room = 2 - self.is_coarse - len(before) - bool(number.text)
                 if room < 0 or (len(slack) == 1 and number.free):
                     continue
-                apart, allowed = self._distance(number, given, slack)
+                apart = np.abs(number.predicted - given.theirs)
+                apart = np.nan_to_num(apart, nan=np.inf)
+                allowed = slack + self.noise * number.slope  # (n,) or (places, n)
+                allowed = np.broadcast_to(allowed, apart.shape)
                 errors = apart / allowed
                 for i in self._fitting(number, errors, allowed, is_whole):
                     if len(where[i]) > room:
@@ -231,15 +234,6 @@ class Search:
                 if is_whole and not number.free:
                     self._keep_nearest(reader, feed, number, apart[0], allowed[0])
         return is_fitting
-
-    def _distance(
-        self, number: Number, given: Given, slack: Array
-    ) -> tuple[Array, Array]:
-        """Return how far a number is from the rewards given, and how far it may be: (places, n)."""
-        apart = np.abs(number.predicted - given.theirs)
-        apart = np.nan_to_num(apart, nan=np.inf)
-        allowed = slack + self.noise * number.slope  # (n,) or (places, n)
-        return apart, np.broadcast_to(allowed, apart.shape)
 
     def _numbers(
         self, reader: Reader, rewards: Array, given: Given

@@ -55,9 +55,9 @@ def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
             f"a sample of {n} items cannot be drawn; choose 2 to {len(table)}"
         )
     edges = np.linspace(0, len(table), n + 1).astype(int)
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(edges[:-1], edges[1:])
-    return table.iloc[drawn].reset_index(drop=True)
+    return table.iloc[
+        np.random.default_rng(seed).integers(edges[:-1], edges[1:])
+    ].reset_index(drop=True)
 
 
 def print_report(name: str, **options: Any) -> bool:

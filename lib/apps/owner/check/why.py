@@ -186,10 +186,10 @@ def search_for(
 ) -> Search:
     """Return the search for the causes of these rewards. For the arguments see `explain`."""
     replies = rows["reply"].tolist()
-    turns = []
-    for context, reply in zip(rows["context"], replies, strict=True):
-        last = {"role": "assistant", "content": reply}
-        turns.append([*json.loads(context), last])
+    turns = [
+        [*json.loads(context), {"role": "assistant", "content": reply}]
+        for context, reply in zip(rows["context"], replies, strict=True)
+    ]
     feeds = Feeds(reader.model, turns, bos, template)
     lengths = lengths_of(reader.model, replies)
     theirs = rows["printed"].astype(float).to_numpy()
@@ -263,11 +263,6 @@ def rows_that_differ(search: Search) -> Array:
     return np.arange(first, first + AT_ONCE)
 
 
-def _complexity(fit: Fit) -> tuple:
-    """Return by what fits are sorted, the simplest first."""
-    return len(fit.causes), fit.free, -len(fit.feed.causes)
-
-
 def _answer(
     name: str,
     rows: pd.DataFrame,
@@ -276,12 +271,17 @@ def _answer(
     precision: str,
     found: bool = True,
 ) -> Answer:
-    first, *others = sorted(fits, key=_complexity)
-    same: dict[str, None] = {}
-    for fit in others:
-        if len(fit.causes) == len(first.causes) and fit.free <= first.free:
-            text = " and ".join(cause.text for cause in fit.causes)
-            same[text] = None
+    first, *others = sorted(
+        fits, key=lambda fit: (len(fit.causes), fit.free, -len(fit.feed.causes))
+    )
+    as_simple = [
+        fit
+        for fit in others
+        if len(fit.causes) == len(first.causes) and fit.free <= first.free
+    ]
+    same = dict.fromkeys(
+        " and ".join(cause.text for cause in fit.causes) for fit in as_simple
+    )
     theirs = rows["printed"].astype(float).to_numpy()
     left = np.abs(theirs - first.predicted)
     difference = np.abs(theirs - here)
