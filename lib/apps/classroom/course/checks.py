@@ -32,7 +32,8 @@ def check(
     wrong: name of a mistake -> the value to which it leads, or whether it was made (a bool, or a
         function of the value that returns one); the first one that fits is named
     """
-    says, shape = MESSAGES[exercise], np.shape(value)
+    says = MESSAGES[exercise]
+    shape = np.shape(value)
     parts = value if isinstance(value, tuple) else (value,)
     is_none = any(part is None or part is ... for part in parts)
     is_other = "shape" in says and shape != np.shape(right)
@@ -47,7 +48,8 @@ def check(
 
 def is_same(value: Any, other: Any, atol: float) -> bool:
     """Return whether two values of one shape are equal, numbers within atol."""
-    one, two = np.asarray(value), np.asarray(other)
+    one = np.asarray(value)
+    two = np.asarray(other)
     if one.shape != two.shape:
         return False
     if {one.dtype.kind, two.dtype.kind} <= set("biuf"):

@@ -33,7 +33,8 @@ def replies(quick: bool = False) -> pd.Index:
     if quick:
         kind = kinds.kinds_of(items, planting.word_kinds(), titles=True).to_numpy()
         is_sixteenth = np.arange(len(items)) % 16 == 0
-        words, items = words[::5], items[(kind != "") | is_sixteenth]
+        words = words[::5]
+        items = items[(kind != "") | is_sixteenth]
     return words.append(items).unique()
 
 
