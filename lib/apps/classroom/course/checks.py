@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # exercise -> name of a mistake -> what a student is told
-MESSAGES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+MESSAGES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def check(
