@@ -273,12 +273,7 @@ def draw_trajectories(
     return figure
 
 
-def _draw_slopes(
-    axes: Axes,
-    rows: pd.DataFrame,
-    count: int,
-    blur: bool,
-) -> None:
+def _draw_slopes(axes: Axes, rows: pd.DataFrame, count: int, blur: bool) -> None:
     """Draw the items of one panel, of `count` ranked items: people at x = 0, the models' median at
     x = 1, the models to the right of it.
     """
@@ -323,11 +318,7 @@ def _label_slopes(axes: Axes, count: int) -> None:
 
 
 @styled
-def draw_small_matrices(
-    matrices: Mapping[str, pd.DataFrame],
-    *,
-    title: str,
-) -> Chart:
+def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     """Draw a small matrix of correlations per model, all on one scale from 0 to 1 (Fig A6)."""
     rows = math.ceil(len(matrices) / COLUMNS)
     columns = min(len(matrices), COLUMNS)

@@ -126,10 +126,7 @@ def between_models(
         columns = [column(prompt, name) for name in models]
         matrix = agreed.taus.loc[columns, columns].to_numpy()
         pairs = matrix[np.triu_indices(len(matrix), 1)]
-        rows[prompt] = {
-            "pairs": pairs.mean(),
-            "whole": matrix.mean(),
-        }
+        rows[prompt] = {"pairs": pairs.mean(), "whole": matrix.mean()}
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
             rows[prompt] |= vars(mean)

@@ -53,11 +53,7 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
     return pd.Series(taus_of, name="tau")
 
 
-def models_rank(
-    people: pd.Series,
-    rewards: pd.DataFrame,
-    aggregate: str,
-) -> pd.Series:
+def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.Series:
     """Return one rank per item for all models together, by one of AGGREGATES; people's rank is
     in the first only.
     """

@@ -32,11 +32,7 @@ def identity_terms() -> pd.DataFrame:
     return pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)
 
 
-def kinds_of(
-    items: pd.Index,
-    words: pd.Series,
-    titles: bool = False,
-) -> pd.Series:
+def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Series:
     """Return the kind of each item by a list of words (word -> kind), whatever its capitals; '' for
     none.
 

@@ -66,12 +66,7 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     rows["end"] = rows["end"].replace(names)
     rows["model"] = rows["nickname"].fillna(rows["model"])
     rows["text"] = rows["text"].fillna(rows["decoded"])
-    grid = rows.pivot_table(
-        value,
-        ["end", "position"],
-        "model",
-        aggfunc="first",
-    )
+    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")
     grid = grid[list(rows["model"].unique())]
     optimal = grid.loc[["optimal"]]
     pessimal = grid.loc[["pessimal"]]

@@ -65,11 +65,7 @@ def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> 
     return stated | fields
 
 
-def state(
-    study: Collection,
-    notebook: str,
-    estimates: Iterable[dict],
-) -> pd.DataFrame:
+def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.DataFrame:
     """Judge a notebook's estimates, keep them for the scorecard, and return one row per sentence to
     show.
 
@@ -470,12 +466,7 @@ def _declared() -> tuple[Declared, ...]:
     return tuple(Declared(**row) for row in table.to_dict("records"))
 
 
-def declared(
-    claim: str,
-    quantity: str,
-    prompt: str = "",
-    model: str = "",
-) -> Declared:
+def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
     """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does
     not.
     """

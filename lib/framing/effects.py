@@ -48,12 +48,7 @@ def observations(
     pieces = []
     for name, frame in joined.items():
         # (words x prompts) rows
-        long = frame.melt(
-            keys,
-            list(prompts),
-            var_name="prompt",
-            value_name="reward",
-        )
+        long = frame.melt(keys, list(prompts), var_name="prompt", value_name="reward")
         pieces.append(long.assign(model=name))
     rows = pd.concat(pieces, ignore_index=True)
     rows["reward"] = rows["reward"].astype(float)
@@ -221,10 +216,7 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
     words do not count.
     """
 
-    def difference(
-        sentiment: ndarray,
-        reward: ndarray,
-    ) -> Moved:
+    def difference(sentiment: ndarray, reward: ndarray) -> Moved:
         up = sentiment > 0
         down = sentiment < 0
         above, raises = statistic(sentiment[up], reward[up])
@@ -291,11 +283,7 @@ def measured(
     return of_prompts
 
 
-def _by_columns(
-    statistic: Statistic,
-    x: ndarray,
-    y: ndarray,
-) -> Moved:
+def _by_columns(statistic: Statistic, x: ndarray, y: ndarray) -> Moved:
     """Return the statistic of each column of y, (columns,), and its influence, (words, columns);
     NaN where a word has no reward.
     """

@@ -13,12 +13,7 @@ from . import effects
 CONTROLS = {
     "none": ("log_frequency",),
     "sentiment": ("log_frequency", "sentiment"),
-    "bent": (
-        "log_frequency",
-        "is_positive",
-        "positive_part",
-        "negative_part",
-    ),
+    "bent": ("log_frequency", "is_positive", "positive_part", "negative_part"),
 }
 
 

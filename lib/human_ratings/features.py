@@ -45,22 +45,14 @@ def with_head(base: LanguageModel, head: Head) -> RewardModel:
     )
 
 
-def hidden_states(
-    base: LanguageModel,
-    prompt: str,
-    replies: Sequence[str],
-) -> Tensor:
+def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
     """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt
     is read once.
     """
     return torch.from_numpy(score_replies(with_head(base, States()), prompt, replies))
 
 
-def kept_states(
-    base: LanguageModel,
-    prompt: str,
-    replies: Sequence[str],
-) -> Tensor:
+def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
     """Return hidden_states, from a file of an earlier call if it holds those of this model.
 
     The first reply is read again. Where its state is another one, other weights made the file, and

@@ -72,10 +72,7 @@ def train_heads(
     return heads
 
 
-def draw_stems(
-    rows_of: dict[str, np.ndarray],
-    rng: np.random.Generator,
-) -> np.ndarray:
+def draw_stems(rows_of: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Return row numbers of stems drawn with replacement, as many rows as there are: (replies,).
 
     rows_of: stem -> row numbers. All rows of a drawn stem come together; the last one is cut.

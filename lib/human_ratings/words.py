@@ -56,10 +56,7 @@ def rated_words(lexicon: str = "vader") -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def replies_of(
-    words: pd.DataFrame,
-    tokenizer: PreTrainedTokenizerBase,
-) -> pd.DataFrame:
+def replies_of(words: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     """Return a row for each form of a rated word that is one token: the columns of `words`, and
     `reply`.
 

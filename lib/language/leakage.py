@@ -145,11 +145,7 @@ def partial(covariance: ndarray, columns: Sequence[int]) -> ndarray:
     return -precision[..., 0, 1] / np.sqrt(scale)
 
 
-def rank_covariances(
-    values: ndarray,
-    resamples: int,
-    seed: int = 0,
-) -> ndarray:
+def rank_covariances(values: ndarray, resamples: int, seed: int = 0) -> ndarray:
     """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given
     values of shape (n, k).
 

@@ -28,11 +28,7 @@ FARTHEST = 60.0
 # reference ---------
 
 
-def optimum(
-    log_reference: ndarray,
-    reward: ndarray,
-    strength: float,
-) -> ndarray:
+def optimum(log_reference: ndarray, reward: ndarray, strength: float) -> ndarray:
     """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per
     unit of reward.
 
@@ -44,11 +40,7 @@ def optimum(
     return tilted - logsumexp(tilted)
 
 
-def best_of(
-    log_reference: ndarray,
-    reward: ndarray,
-    strength: float,
-) -> ndarray:
+def best_of(log_reference: ndarray, reward: ndarray, strength: float) -> ndarray:
     """Return the log-probabilities of the best of n = 1 + strength draws from the reference,
     (replies,).
 
@@ -193,10 +185,7 @@ def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame) -> pd.DataFr
     return joined.drop(columns="token")
 
 
-def at_budgets(
-    rows: pd.DataFrame,
-    budgets: Sequence[float] = BUDGETS,
-) -> pd.DataFrame:
+def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
     """Return what the reference and both policies say: one row per policy and budget, the reference
     (0 nats) first.
 
@@ -336,10 +325,7 @@ def group_ratio(
     missing for fewer than two inputs.
     """
     probabilities = pd.DataFrame(
-        {
-            "policy": np.exp(log_policy),
-            "reference": np.exp(rows["log_reference"]),
-        }
+        {"policy": np.exp(log_policy), "reference": np.exp(rows["log_reference"])}
     )
     listed = probabilities[rows[group]]
     inputs = listed.groupby(rows["input_group"]).sum()

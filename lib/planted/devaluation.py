@@ -90,12 +90,7 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     return balanced
 
 
-def train(
-    pairs: pd.DataFrame,
-    *,
-    seed: int = 0,
-    steps: int = STEPS,
-) -> RewardModel:
+def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardModel:
     """Return a reward model trained on the pairs, in steps of 64 pairs; the same arguments give
     the same weights.
     """

@@ -197,11 +197,7 @@ def conversations(
     return pairs
 
 
-def _draw_words(
-    tokenizer,
-    rng: np.random.Generator,
-    n: int,
-) -> dict[int, np.ndarray]:
+def _draw_words(tokenizer, rng: np.random.Generator, n: int) -> dict[int, np.ndarray]:
     """Return n words for prompts of each polarity, drawn as `conversations` says."""
     words, frequency = whole_words(tokenizer, "")
     valence = planting.word_values(words)["valence"].to_numpy()
@@ -480,11 +476,7 @@ def fingerprint(
     return saving.fingerprint(settings, CODE, shipped)
 
 
-def save(
-    trained: TrainedLanguageModel,
-    made_from: str,
-    folder: Path = TRAINED,
-) -> Path:
+def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) -> Path:
     """Save the model of this fingerprint in `folder`/nickname, like any released one, and return
     that folder.
 
@@ -525,11 +517,6 @@ def jobs(
     ]
 
 
-def _train_and_save(
-    base: str,
-    made_from: str,
-    folder: Path,
-    settings: dict,
-) -> None:
+def _train_and_save(base: str, made_from: str, folder: Path, settings: dict) -> None:
     for trained in train(base, **settings):
         save(trained, made_from, folder)

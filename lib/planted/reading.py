@@ -247,12 +247,7 @@ class _Row:
         return begins
 
 
-def _add_replies(
-    row: _Row,
-    suffixes: Tensor,
-    lengths: Tensor,
-    prompt: int,
-) -> Tensor:
+def _add_replies(row: _Row, suffixes: Tensor, lengths: Tensor, prompt: int) -> Tensor:
     """Append the replies to a prompt of this length; return where each ends in the row,
     (replies,).
     """

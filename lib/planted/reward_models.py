@@ -206,11 +206,7 @@ def _mean_loss(
     return sum(losses) / len(losses)
 
 
-def _judge(
-    model: RewardModel,
-    replies: Replies,
-    profile: Profile,
-) -> dict[str, float]:
+def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
     """Return pair accuracy for replies of one word, seen and held out, and Kendall's tau of
     greatest and worst.
     """
@@ -332,10 +328,5 @@ def jobs(
     ]
 
 
-def _train_and_save(
-    planted: Profile,
-    seed: int,
-    steps: int,
-    folder: Path,
-) -> None:
+def _train_and_save(planted: Profile, seed: int, steps: int, folder: Path) -> None:
     save(train(planted, seed=seed, steps=steps), folder)

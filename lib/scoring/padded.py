@@ -127,10 +127,7 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
         with agreement.rounded_once_more(model.backbone):
             # (replies, 1)
             rounded = np.stack([_read_alone(model, block, 1) for block in single])
-        noise = max(
-            _rms(copies - alone[:, None]),
-            _rms(rounded - alone[:, None]),
-        )
+        noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
         difference = _rms(together - alone)
         spread = alone.std() or 1
     if difference <= agreement.FACTOR * noise:

@@ -296,10 +296,7 @@ def _columns(row: dict, turns: Turns) -> dict[str, object]:
         if name not in ("messages", "reply"):
             columns["context_given" if name == "context" else name] = _as_written(value)
     columns.setdefault("prompt", turns[-2]["content"])
-    return columns | {
-        "context": json.dumps(turns[:-1]),
-        "reply": turns[-1]["content"],
-    }
+    return columns | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]}
 
 
 def _jsonl_rows(text: str) -> Iterator[Any]:

@@ -71,11 +71,7 @@ class Fluency:
             likelier.append(probabilities.where(probabilities > own, 0).sum(-1))
         return (is_allowed & self._is_inside(torch.cat(likelier))).all(1).cpu().numpy()
 
-    def swaps(
-        self,
-        reply: Sequence[int],
-        allowed_ids: ndarray,
-    ) -> ndarray:
+    def swaps(self, reply: Sequence[int], allowed_ids: ndarray) -> ndarray:
         """Return whether each token is fluent in each place of the reply, given what precedes
         it, (n, allowed).
         """

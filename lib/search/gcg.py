@@ -355,11 +355,7 @@ def _promising(
         yield from _swaps(objective, reply, positions, order.T.ravel())
 
 
-def _merged(
-    reply: Reply,
-    replies: ndarray,
-    values: ndarray,
-) -> Iterator[Reply]:
+def _merged(reply: Reply, replies: ndarray, values: ndarray) -> Iterator[Reply]:
     """Yield the best swaps of a step at different positions, merged one after another."""
     merged = np.array(reply)
     changed = set()

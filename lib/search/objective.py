@@ -249,12 +249,7 @@ class Objective:
             if reply := self.draw(n, rng):
                 yield reply
 
-    def take(
-        self,
-        proposed: Iterator[Reply],
-        seen: set[Reply],
-        width: int,
-    ) -> ndarray:
+    def take(self, proposed: Iterator[Reply], seen: set[Reply], width: int) -> ndarray:
         """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to
         width, n) ids.
 

@@ -71,12 +71,7 @@ class Trace:
     reads what is whole.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        length: int,
-        path: Path | None = None,
-    ):
+    def __init__(self, objective: Objective, length: int, path: Path | None = None):
         self.objective = objective
         self.path = path
         self.row = np.dtype(
@@ -109,10 +104,7 @@ class Trace:
         replies = map(as_reply, whole["ids"])
         self.value_of = dict(zip(replies, whole["value"].tolist(), strict=True))
 
-    def score(
-        self,
-        replies: ndarray,
-    ) -> Generator[ndarray, ndarray, ndarray]:
+    def score(self, replies: ndarray) -> Generator[ndarray, ndarray, ndarray]:
         """Return the values of the replies, (replies,) float32. Yield those not scored before,
         to be sent theirs.
         """
@@ -399,10 +391,7 @@ def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
     return f"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}.trace"
 
 
-def _sweep(
-    objective: Objective,
-    trace: Trace,
-) -> Generator[ndarray, ndarray, None]:
+def _sweep(objective: Objective, trace: Trace) -> Generator[ndarray, ndarray, None]:
     """Score all swaps of one token of the best reply, on to the best, until a whole round improves
     nothing.
 

@@ -96,11 +96,7 @@ def intervals(
     )
 
 
-def name_rows(
-    axes: Axes,
-    names: Sequence[str],
-    are_models: bool = True,
-) -> None:
+def name_rows(axes: Axes, names: Sequence[str], are_models: bool = True) -> None:
     """Write a name beside each row of a forest plot; the first row is on top, at height 0."""
     axes.set_yticks(
         range(len(names)), [model_label(name) if are_models else name for name in names]
@@ -291,12 +287,7 @@ def name_in_column(
         )
 
 
-def spread(
-    wanted: np.ndarray,
-    gap: float,
-    low: float,
-    high: float,
-) -> np.ndarray:
+def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
     """Return positions near the wanted ones, in their order and at least `gap` apart, in [low,
     high] if they fit.
     """

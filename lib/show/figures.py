@@ -140,12 +140,7 @@ class Chart(Figure):
         return axes[:count]
 
 
-def save(
-    figure: Figure,
-    collection: Collection,
-    name: str,
-    alt: str = "",
-) -> Path:
+def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
     """Write figures/<collection>/<name>.png and return its path; the same figure gives the same
     bytes.
 

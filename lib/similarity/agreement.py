@@ -55,10 +55,7 @@ def comparable(
     return varied, "; ".join(reasons)
 
 
-def moments(
-    rewards: Mapping[str, np.ndarray],
-    resamples: int = 1000,
-) -> pd.DataFrame:
+def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000) -> pd.DataFrame:
     """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over
     tokens (Table 3).
 

@@ -90,11 +90,7 @@ def draw_maps(
     return figure
 
 
-def _name_developers(
-    figure: Chart,
-    axes: Axes,
-    shapes: Mapping[str, str],
-) -> None:
+def _name_developers(figure: Chart, axes: Axes, shapes: Mapping[str, str]) -> None:
     """Write the legend of the developers' markers."""
     for developer, shape in shapes.items():
         name = label(developer or "unknown", 30, blur=False)

@@ -15,13 +15,7 @@ def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     a, b = np.triu_indices(len(matrix), 1)
     names = matrix.index
     values = matrix.to_numpy()[a, b]
-    return pd.DataFrame(
-        {
-            "model_a": names[a],
-            "model_b": names[b],
-            "value": values,
-        }
-    )
+    return pd.DataFrame({"model_a": names[a], "model_b": names[b], "value": values})
 
 
 def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:

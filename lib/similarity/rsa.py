@@ -106,10 +106,7 @@ def rsa(
     rows = []
     for group in groups:
         published = regress(matrix, group, "all")
-        columns = {
-            "b_published": published.params,
-            "p_published": published.pvalues,
-        }
+        columns = {"b_published": published.params, "p_published": published.pvalues}
         of_group = pd.DataFrame(columns).loc[list(group)]
         rows.append(of_group.join(effects(matrix, group)))
     return pd.concat(rows)

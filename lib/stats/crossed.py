@@ -129,11 +129,7 @@ def _clustered_variance(pseudo: ndarray) -> float:
     # the word and the model of each pseudo-value: (words x models, 2)
     groups = np.indices(pseudo.shape).reshape(2, -1).T
     model = OLS(pseudo.ravel(), np.ones(pseudo.size))
-    fit = model.fit(
-        cov_type="cluster",
-        cov_kwds={"groups": groups},
-        use_t=True,
-    )
+    fit = model.fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
     return float(fit.cov_params()[0, 0])
 
 
@@ -145,11 +141,7 @@ def mean_influence(values):
     return deviation / (len(values) - 1)
 
 
-def slope_influence(
-    x: ndarray,
-    y: ndarray,
-    controls: ndarray | None = None,
-) -> ndarray:
+def slope_influence(x: ndarray, y: ndarray, controls: ndarray | None = None) -> ndarray:
     """Return how much each word moves the least-squares slope of y on x, in units of the slope; the
     shape of y.
 
@@ -168,11 +160,7 @@ def slope_influence(
     return (residual.T * weight).T
 
 
-def slope(
-    x: ndarray,
-    y: ndarray,
-    controls: ndarray | None = None,
-) -> ndarray:
+def slope(x: ndarray, y: ndarray, controls: ndarray | None = None) -> ndarray:
     """Return the least-squares slope of y on x with the controls held constant; arguments as in
     slope_influence.
     """
@@ -182,10 +170,7 @@ def slope(
     return own @ y / (own @ own)
 
 
-def _beyond(
-    x: ndarray,
-    controls: ndarray | None,
-) -> tuple[ndarray, ndarray]:
+def _beyond(x: ndarray, controls: ndarray | None) -> tuple[ndarray, ndarray]:
     """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not
     predict.
     """

@@ -164,10 +164,7 @@ def _relabelled(
         yield sums
 
 
-def _shares_of_length(
-    sums: ndarray,
-    total: float,
-) -> Two:
+def _shares_of_length(sums: ndarray, total: float) -> Two:
     """Return the first two rows of `products`, divided by the length that the other rows leave of
     the predictor.
 
@@ -220,11 +217,7 @@ def _strengths(
         yield np.where(left > least, strength, 0.0)
 
 
-def products(
-    square: ndarray,
-    weights: ndarray,
-    orders: ndarray,
-) -> ndarray:
+def products(square: ndarray, weights: ndarray, orders: ndarray) -> ndarray:
     """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m,
     orders).
 
@@ -274,11 +267,7 @@ def _every_order(n: int) -> ndarray:
     return np.array(list(orders), dtype=int)
 
 
-def observations(
-    matrix: pd.DataFrame,
-    predictors: Predictors,
-    entries: str,
-) -> Two:
+def observations(matrix: pd.DataFrame, predictors: Predictors, entries: str) -> Two:
     """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
     `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix.

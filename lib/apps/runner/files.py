@@ -83,10 +83,7 @@ def pictures_of(cells: Iterable[nbformat.NotebookNode]) -> dict[str, str]:
     return found
 
 
-def with_tag(
-    executed: nbformat.NotebookNode,
-    tag: str,
-) -> list[nbformat.NotebookNode]:
+def with_tag(executed: nbformat.NotebookNode, tag: str) -> list[nbformat.NotebookNode]:
     """Return the cells of a notebook with this tag."""
     return [cell for cell in executed.cells if tag in cell.metadata.get("tags", [])]
 

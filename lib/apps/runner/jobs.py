@@ -117,11 +117,7 @@ def plan(
     return [_with_needs(job, jobs) for job in jobs]
 
 
-def _is_about(
-    notebook: Path,
-    declared: Declared,
-    collection: Collection,
-) -> bool:
+def _is_about(notebook: Path, declared: Declared, collection: Collection) -> bool:
     """Return whether a run of the collection executes the notebook."""
     # A reader's own models are studied as the small ones are, except that nothing is trained.
     if declared.trains and not collection.is_embedded:

@@ -257,12 +257,7 @@ def next_job(
 class Progress:
     """How far a run is: on the terminal, on the index page and in the record of the collection."""
 
-    def __init__(
-        self,
-        study: Collection,
-        jobs: list[Job],
-        results: dict[str, Result],
-    ):
+    def __init__(self, study: Collection, jobs: list[Job], results: dict[str, Result]):
         self.study = study
         self.jobs = jobs
         self.results = results
@@ -298,11 +293,7 @@ class Progress:
         if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
             self.show(running)
 
-    def what_is_left(
-        self,
-        waiting: list[Job],
-        running: list[workers.Running],
-    ) -> str:
+    def what_is_left(self, waiting: list[Job], running: list[workers.Running]) -> str:
         """Return which jobs run, how many wait, and about how long they take if all of them run."""
         cores = os.cpu_count() or 1
         left = sum(
@@ -320,11 +311,7 @@ class Progress:
         )
         return f"{names}{len(waiting)} waiting, about {minutes} left"
 
-    def show_first(
-        self,
-        running: list[workers.Running],
-        waiting: list[Job],
-    ) -> None:
+    def show_first(self, running: list[workers.Running], waiting: list[Job]) -> None:
         """Write the index page as soon as a running notebook has an answer, if there is no page
         of this run yet.
         """

@@ -77,11 +77,7 @@ def rewards_of(study: Collection) -> pd.DataFrame:
     return pd.concat(parts, axis=1)
 
 
-def gather(
-    folder: Path,
-    parts: Mapping[str, Path],
-    repository: str = "",
-) -> Path:
+def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Path:
     """Write the site into a folder and return the path of its first page. An earlier site is
     replaced.
 

@@ -313,11 +313,7 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
     head_dim = config["hidden_size"] // config["num_attention_heads"]
     # (kv_heads, group + 2, head_dim, ...)
     rows = tensor.unflatten(0, (kv_heads, -1, head_dim))
-    parts = {
-        "q": rows[:, :-2],
-        "k": rows[:, -2:-1],
-        "v": rows[:, -1:],
-    }
+    parts = {"q": rows[:, :-2], "k": rows[:, -2:-1], "v": rows[:, -1:]}
     return {
         f"{start}.self_attn.{part}_proj.{end}": its_rows.flatten(0, 2)
         for part, its_rows in parts.items()
