@@ -107,7 +107,7 @@ def score_vocabulary(
     """
     path = Path(path)
     started = time.time()
-    _refuse_foreign(model, path)
+    _refuse_names(model, prompts, path)
     tokens = tokens_of(model, token_ids)
     settings = settings_of(model, tokens, **how)
     run = about_run(model)
@@ -138,8 +138,12 @@ def score_vocabulary(
         return scores.read(path) if missing else table
 
 
-def _refuse_foreign(model: RewardModel, path: Path) -> None:
-    """Raise InputError for a model that does not belong into the path's collection."""
+def _refuse_names(model: RewardModel, prompts: Iterable[str], path: Path) -> None:
+    """Raise InputError for a prompt's name that no column can have, and for a model that does not
+    belong into the path's collection. All ways meet here: a notebook opened by hand too.
+    """
+    for name in prompts:
+        scores.checked_prompt(name)
     if collection := scores.collection_of(path):
         refuse_foreign(collection, {model.nickname: model.hub_id})
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import DATA, InputError, io
+from .. import DATA, InputError
 from .imports import read_columns
 from .registry import did_you_mean
-from .scores import COLUMNS
+from .scores import checked_prompt
 
 # 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the
 # published columns.
@@ -75,14 +75,11 @@ def _prompt_table(path: Path) -> dict[str, str]:
     for line, name, text in read_columns(path, "prompt", "text").itertuples():
         problem = "" if text.strip() else "a prompt needs a text"
         try:
-            io.checked(name, "a prompt")
+            checked_prompt(name)
         except InputError as error:
             problem = str(error).partition(";")[0]
-        if name in (*COLUMNS, *table):
-            problem = (
-                f"a prompt needs a name of its own, and '{name}' is that of an earlier row or "
-                "column"
-            )
+        if name in table:
+            problem = f"an earlier row is called '{name}', too"
         if problem:
             raise InputError(
                 f'{path} line {line}: {problem}; write each row as name,"text"'

@@ -272,6 +272,17 @@ def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
                 )
 
 
+def checked_prompt(name: str) -> str:
+    """Return the name of a prompt, which is that of a column. InputError for one that no file can
+    have, and for the columns of every table.
+    """
+    if name in COLUMNS:
+        raise InputError(
+            f"'{name}' is a column of every score table; give the prompt another name"
+        )
+    return io.checked(name, "a prompt")
+
+
 def prompt_names(table: pd.DataFrame) -> list[str]:
     """Return the names of the prompts that a score table holds rewards for, in column order."""
     return [column for column in table.columns if column not in COLUMNS]

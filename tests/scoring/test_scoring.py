@@ -287,6 +287,16 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(
     )
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "x\n", "text", "token_id"])
+def test_a_prompt_whose_name_no_column_can_have_is_refused_before_it_is_scored(
+    checkpoint, tmp_path, monkeypatch, name
+):
+    model = load(str(checkpoint("linear_llama")), device="cpu")
+    monkeypatch.setattr(engine, "tokens_of", lambda *_: pytest.fail("it scores"))
+    with pytest.raises(InputError, match="cannot name a prompt|another name"):
+        engine.score_vocabulary(model, {name: "What?"}, tmp_path / "table.parquet")
+
+
 def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp_path):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     engine.score_vocabulary(model, PROMPTS, path, progress=False)

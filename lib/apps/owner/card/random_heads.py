@@ -49,9 +49,8 @@ class WithRandomHeads(Head):
         own = self.own(hidden, gate)[:, None]
         of_random = []
         for rows in hidden.split(64):
-            shuffled = (
-                rows[:, self.orders] * self.signs
-            )  # (64, HEADS, d): little memory
+            # (64, HEADS, d): little memory
+            shuffled = rows[:, self.orders] * self.signs
             rewards = self.own(shuffled.flatten(0, 1), gate)
             of_random.append(rewards.view(-1, len(self.orders)))
         return torch.cat([own, torch.cat(of_random)], dim=1)
