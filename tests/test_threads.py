@@ -23,11 +23,11 @@ for _ in range(400):
     torch.tanh(torch.randn(64, 1536))
 seconds = time.perf_counter() - start
 pages = []
-for _ in range(2):  # the second time, memory that was freed is used again
+for _ in range(8):  # the first three may still be given new memory
     before = int(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[7])
     torch.ones(1 << 23)
     pages.append(int(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[7]) - before)
-print(json.dumps({"seconds": seconds, "pages": pages[1]}))
+print(json.dumps({"seconds": seconds, "pages": sum(pages[4:])}))
 """
 BUSY = "while True: pass"
 
@@ -55,13 +55,11 @@ def test_beside_two_other_processes_it_computes_several_times_as_fast():
     others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         spinning = measure("spinning")
-        # the fewest of three: other memory may be freed between
         tries = [measure("shared") for _ in range(3)]
     finally:
         for other in others:
             other.kill()
     # five times, where two cores do nothing else
     assert min(each["seconds"] for each in tries) < spinning["seconds"] / 1.5
-    assert (
-        min(each["pages"] for each in tries) < spinning["pages"] / 2
-    )  # a tensor of 32 MB is 8,192 pages
+    # each of four tensors of 32 MB takes 8,192 new pages, or none
+    assert max(each["pages"] for each in tries) < spinning["pages"] / 2
