@@ -136,12 +136,16 @@ def read(path: Path) -> pd.DataFrame:
         )
     problem = ""
     try:
-        arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        # a machine that can start no thread would be taken for a damaged file
+        arrow = file.read(use_threads=False)
         described = (arrow.schema.metadata or {}).get(METADATA_KEY)
         metadata = None if described is None else json.loads(described)
         table = arrow.replace_schema_metadata(None).to_pandas()
     except PermissionError as error:
         problem = f"cannot be read ({error.strerror}); make it readable"
+    except MemoryError:
+        raise
     except Exception:
         # damaged bytes fail in many ways, and each of them means the same
         problem = f"is not a whole parquet file; delete it and score again: {scoring}"
