@@ -36,7 +36,7 @@ from lib import ROOT
 from lib.apps.runner.jobs import Job, plan
 from lib.claims import claims
 from lib.planted import saving
-from lib.show import display, figures
+from lib.show import display, figures, notebook
 from lib.tables.collection import Collection
 
 STANDARD = Path(__file__).with_suffix(".csv")
@@ -147,6 +147,12 @@ def computed(job: Job) -> list[dict]:
             },
         )
 
+    is_skipped = False
+
+    def needs(condition, what):
+        nonlocal is_skipped
+        is_skipped = not condition
+
     def is_kept(job):
         return all(saving.report_of(nickname, job.folder) for nickname in job.nicknames)
 
@@ -155,6 +161,7 @@ def computed(job: Job) -> list[dict]:
         (figures, "save_table"): save_table,
         (claims, "state"): state,
         (display, "record"): record,
+        (notebook, "needs"): needs,
         (saving.Job, "is_done"): is_kept,
     }
     with contextlib.ExitStack() as undo, contextlib.chdir(tempfile.gettempdir()):
@@ -165,6 +172,8 @@ def computed(job: Job) -> list[dict]:
         names: dict = {"__name__": "__main__"}
         for cell in nbformat.read(job.notebook, 4).cells:
             if cell.cell_type != "code":
+                continue
+            if is_skipped and notebook.SKIPPED_UNTIL not in cell.source:
                 continue
             exec(compile(cell.source, job.notebook.name, "exec"), names)
             if "parameters" in cell.metadata.get("tags", []):
