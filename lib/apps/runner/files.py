@@ -160,8 +160,9 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.id = INJECTED  # papermill draws another one each time
         cell.source = cell.source.rstrip("\n")
     for cell in plain.cells:
+        kept = ("tags", EXERCISE, "jupyter")  # jupyter: whether its source is hidden
         cell.metadata = nbformat.from_dict(
-            {k: cell.metadata[k] for k in ("tags", EXERCISE) if cell.metadata.get(k)}
+            {k: cell.metadata[k] for k in kept if cell.metadata.get(k)}
         )
         merged: list[nbformat.NotebookNode] = []
         for output in cell.get("outputs", []):

@@ -15,6 +15,7 @@ import pytest
 
 from lib import ROOT, InputError
 from lib.apps.classroom.course.exercises import (
+    COMPARISON,
     ORDER,
     PLAIN,
     SETUP,
@@ -174,6 +175,12 @@ def cells_of_one(**changed) -> list:
     return cells
 
 
+def comparison_of_one() -> nbformat.NotebookNode:
+    metadata = {"tags": [COMPARISON[1]], "exercise": {"name": "one"}}
+    metadata["jupyter"] = {"source_hidden": True}
+    return nbformat.v4.new_code_cell("m = 1", metadata=metadata)
+
+
 def written(path, cells):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path / "02_a.ipynb")
     return path / "02_a.ipynb"
@@ -185,8 +192,14 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
     assert section.setup == "n = 1" and [one.check for one in section.exercises] == [
         '"code check"'
     ]
+    compared, more = comparison_of_one(), comparison_of_one()
+    whole = [*cells[:5], compared, more, *cells[5:]]
+    [one] = read_section(written(tmp_path, whole)).exercises
+    assert one.check == 'm = 1\n\n\nm = 1\n\n\n"code check"'
+    assert (one.solution, one.answer) == ('"code solution"', '"markdown solution"')
     for broken, says in [
         (cells[:3] + cells[4:], "exercise 'one' has to have the cells"),
+        ([*cells[:6], compared, *cells[6:]], "has to have the cells"),
         (cells[1:], "stand a cell '# Exercises: ...'"),
         ([*cells, nbformat.v4.new_markdown_cell("more")], "without exercise metadata"),
         (cells_of_one(exercise={"minutes": 5}), "has no 'difficulty'"),
@@ -221,7 +234,9 @@ def test_exercises_hold_the_functions_of_their_notebook(tmp_path):
 
 
 def test_exercises_keep_their_metadata_when_they_are_committed(tmp_path):
-    node = nbformat.read(written(tmp_path, cells_of_one()), 4)
+    cells = cells_of_one()
+    cells.insert(5, comparison_of_one())
+    node = nbformat.read(written(tmp_path, cells), 4)
     kept = [cell.metadata for cell in stripped(node).cells]
     assert (
         kept == [cell.metadata for cell in node.cells]

@@ -52,6 +52,7 @@ NAMES = {
 # tag of a code cell -> MyST-NB's tag that folds a part of it, and what is written on the fold
 FOLDED = {
     "solution": ("hide-input", "Show an answer"),
+    "comparison": ("hide-input", "Show what the check compares"),
     "check": ("hide-output", "Show what the check prints"),
 }
 

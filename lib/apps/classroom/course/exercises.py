@@ -1,4 +1,4 @@
-"""A notebook of exercises, five cells each (see ORDER), and the stubs that students get for
+"""A notebook of exercises, each of the cells in ORDER, and the stubs that students get for
 solutions.
 """
 
@@ -24,6 +24,8 @@ ORDER = (
     ("code", CHECK),
     ("markdown", SOLUTION),
 )
+# before the check may stand hidden cells, with functions that it calls; they are a part of it
+COMPARISON = ("code", "comparison")
 # nbgrader's marks around what students do not get
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
@@ -98,15 +100,17 @@ def _exercise(
     name: str,
     cells: list[nbformat.NotebookNode],
 ) -> Exercise:
-    """Return one exercise from its five cells."""
+    """Return one exercise from its five cells and those that belong to its check."""
     where = f"{notebook.name}: exercise '{name}'"
     kinds = tuple((cell.cell_type, *_tags(cell)) for cell in cells)
-    if kinds != ORDER:
+    extra = [COMPARISON] * (len(cells) - len(ORDER))
+    if kinds != (*ORDER[:3], *extra, *ORDER[3:]):
         wanted = ", ".join(" ".join(kind) for kind in ORDER)
         raise InputError(f"{where} has to have the cells {wanted}; it has {kinds}")
     about = cells[0].metadata[EXERCISE]
     solution = cells[2].metadata[EXERCISE]
     sources = [cell.source for cell in cells]
+    sources[3:-1] = ["\n\n\n".join(sources[3:-1])]
     try:
         wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
         return Exercise(name, about["minutes"], about["difficulty"], *sources, wrong)

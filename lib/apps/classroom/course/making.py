@@ -110,19 +110,15 @@ def student_copy(exercises: Path) -> NotebookNode:
     """Return a notebook of exercises without outputs and answers, with stubs for solutions."""
     read_section(exercises)  # refuses what does not have the form of exercises
     node = _without_outputs(with_functions(exercises))
-    is_answer = [
-        (cell.cell_type, cell.metadata.get("tags")) == ("markdown", [SOLUTION])
-        for cell in node.cells
-    ]
     node.cells = [
-        cell for cell, answer in zip(node.cells, is_answer, strict=True) if not answer
+        cell
+        for cell in node.cells
+        if cell.cell_type == "code" or cell.metadata.get("tags") != [SOLUTION]
     ]
-    for cell in node.cells:
-        if EXERCISE in cell.metadata:
-            cell.metadata[EXERCISE].pop("wrong", None)
-            if SOLUTION in cell.metadata.tags:
-                cell.source = stub_of(cell.source)
-                cell.metadata.tags = [STUB]
+    for cell in with_tag(node, SOLUTION):
+        del cell.metadata[EXERCISE]["wrong"]
+        cell.source = stub_of(cell.source)
+        cell.metadata.tags = [STUB]
     return node
 
 
