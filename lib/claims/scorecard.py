@@ -16,6 +16,14 @@ CORRECTIONS = {
     "Holm": "holm",
 }
 
+# How `counted` says how many sentences have each word but `holds`, in the order of WORDS
+OTHERS = (
+    "{} hold partly (in some analyses)",
+    "{} are not shown (no test of ours supports them)",
+    "for {} only the printed number comes out (not the effect)",
+    "and {} cannot be tested here",
+)
+
 # A number in a text: {claim/quantity/prompt/model:format}
 NAMED = re.compile(r"\{([\w.]+)/(\w+)(?:/([^/:}]*))?(?:/([^/:}]*))?(?::(%|of|th))?\}")
 ORDINALS = [
@@ -99,10 +107,10 @@ def counted(gathered: pd.DataFrame) -> str:
     holds = counts_by_evidence(gathered).loc[HOLDS]
     evidence = [f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]]
     rest = words.drop(HOLDS)
-    others = [f"{word} ({n})" for word, n in rest[rest > 0].items()]
+    others = [text.format(n) for text, n in zip(OTHERS, rest, strict=True) if n]
     return (
         f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold "
-        f"({' and '.join(evidence)}). Our verdict on the others: "
+        f"({' and '.join(evidence)}). Of the other {rest.sum()} sentences, "
         f"{', '.join(others)}."
     )
 
@@ -147,7 +155,8 @@ def _formatted(row: pd.Series, how: str) -> str:
         decimals = 0
 
     def text(number: float) -> str:
-        return f"{number:.{decimals}%}" if how == "%" else f"{number:.{decimals}f}"
+        # z: 0.000, not -0.000
+        return f"{number:.{decimals}%}" if how == "%" else f"{number:z.{decimals}f}"
 
     if not has_interval:
         return text(value)

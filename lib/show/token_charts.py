@@ -19,12 +19,13 @@ def draw_token_grid(
     title: str,
     blur: bool = True,
     places: pd.DataFrame | None = None,
+    legend: str = "",
 ) -> Chart:
     """Draw tokens of several models side by side: a column per model, as from
     rankings.side_by_side.
 
     places: the place of each token in its model's ranking, where these are not the rows' own
-    positions.
+    positions. legend: what the marks in tokens mean; by default, each mark in a few words.
     """
     shown = frame.map(lambda token: label(token, 16, blur=blur))
     if places is not None:
@@ -37,7 +38,7 @@ def draw_token_grid(
     for axes, block in zip(figure.panels(len(blocks), columns=1), blocks, strict=True):
         axes.set_xlim(0, columns)
         _draw_block(axes, block, has_positions=places is None)
-    legend = legend_of("".join(shown.to_numpy().ravel()))
+    legend = legend or legend_of("".join(shown.to_numpy().ravel()))
     figure.supxlabel(textwrap.fill(legend, int(8 * figure.get_figwidth())), fontsize=12)
     return figure
 

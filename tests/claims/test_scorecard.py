@@ -151,6 +151,19 @@ def test_a_name_in_a_sentence_becomes_its_number(gathered, name, shown):
     assert scorecard.filled("{" + name + "}", table) == shown
 
 
+def test_a_limit_just_below_0_is_shown_without_a_sign(gathered):
+    gathered.loc[0, ["corrected", "ci_low", "ci_high"]] = 0.085, -0.0004, 0.168
+    assert scorecard.filled("{S1/gap}", gathered) == "0.085 [0.000, 0.168]"
+
+
+def test_the_words_of_the_other_sentences_are_counted_in_one_sentence(gathered):
+    gathered["evidence"] = ["released rewards", *[""] * 4]
+    assert scorecard.counted(gathered.assign(role="primary")) == (
+        "Of 3 sentences of the paper, 1 hold (1 in released rewards). Of the other 2 sentences, "
+        "1 are not shown (no test of ours supports them), and 1 cannot be tested here."
+    )
+
+
 def test_a_name_without_a_number_is_refused(gathered):
     with pytest.raises(InputError, match="no number {S1/absent} in the claims"):
         scorecard.filled("It is {S1/absent}.", gathered)
