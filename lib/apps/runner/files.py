@@ -74,7 +74,8 @@ def pictures_of(cells: Iterable[nbformat.NotebookNode]) -> dict[str, str]:
     text.
     """
     found = {}
-    for output in (output for cell in cells for output in cell.get("outputs", [])):
+    outputs = (output for cell in cells for output in cell.get("outputs", []))
+    for output in outputs:
         about = output.get("metadata", {})
         picture = about.get("image/png", {})
         if picture.get("file"):
@@ -154,7 +155,8 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     progress bars. Pieces of one printed text are joined, because their lengths vary.
     """
     metadata = KERNEL | {"language_info": {"name": "python"}}
-    metadata |= {"run": notebook.metadata["run"]} if "run" in notebook.metadata else {}
+    if "run" in notebook.metadata:
+        metadata |= {"run": notebook.metadata["run"]}
     plain = nbformat.from_dict({**notebook, "metadata": metadata})
     for cell in with_tag(plain, INJECTED):
         cell.id = INJECTED  # papermill draws another one each time

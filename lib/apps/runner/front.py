@@ -62,7 +62,8 @@ def write() -> None:
     """Write the front page, its pictures and the eight rows of README again."""
     figures.style()
     ends, places = listed_tokens()
-    first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
+    printed = cells.printed_lists("A6").loc[("optimal", 1)]
+    first = ", ".join(printed.str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
     figures.save(
         draw_token_grid(ends, title=TITLE, places=places, legend=LEGEND),
@@ -103,7 +104,8 @@ def published_page() -> str:
     meanings = "".join(
         f"* **{word}**: {meaning}\n" for word, meaning in rules.MEANINGS.items()
     )
-    text = MEANINGS.sub(lambda _: meanings, PUBLISHED_PAGE.read_text(encoding="utf-8"))
+    text = PUBLISHED_PAGE.read_text(encoding="utf-8")
+    text = MEANINGS.sub(lambda _: meanings, text)
     text = FREEDOM.sub(lambda _: scorecard.filled(RELEASES, committed()) + "\n", text)
     total, *kept = scorecard.corrections(committed()).items()
     kept = ", ".join(f"{n} by {method}" for method, n in kept)
@@ -201,14 +203,15 @@ def listed_tokens() -> tuple[pd.DataFrame, pd.DataFrame]:
     rewarded token of the model.
     """
     printed = cells.printed_lists("A6")
-    rows = pd.MultiIndex.from_product([["optimal", "pessimal"], range(1, LISTED + 1)])
+    positions = range(1, LISTED + 1)
+    rows = pd.MultiIndex.from_product([["optimal", "pessimal"], positions])
     ends = {}
     places = {}
     for model, tokens in printed.items():
         shown = tokens[~tokens.map(display.is_offensive)]
         best = shown.loc["optimal"].sort_index().head(LISTED)
-        worst = shown.loc["pessimal"].sort_index().head(LISTED).iloc[::-1]
-        both = pd.concat([best, worst])
+        worst = shown.loc["pessimal"].sort_index().head(LISTED)
+        both = pd.concat([best, worst.iloc[::-1]])
         ends[model] = pd.Series(both.to_numpy(), rows)
         places[model] = pd.Series(both.index, rows)
     return pd.DataFrame(ends), pd.DataFrame(places)

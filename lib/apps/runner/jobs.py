@@ -123,7 +123,8 @@ def _is_about(notebook: Path, declared: Declared, collection: Collection) -> boo
     if declared.trains and not collection.is_embedded:
         return False
     studied = collection.name if collection.is_published else EMBEDDED.name
-    return studied in parameters_of(notebook).get("collections", EMBEDDED.name).split()
+    collections = parameters_of(notebook).get("collections", EMBEDDED.name)
+    return studied in collections.split()
 
 
 def _chosen_models(
@@ -341,7 +342,8 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
     """Return whether everything that the job made is there, and neither this nor what it depends
     on has changed.
     """
-    made = [job.executed, job.page, *(ROOT / name for name in earlier.wrote)]
+    wrote = [ROOT / name for name in earlier.wrote]
+    made = [job.executed, job.page, *wrote]
     is_there = all(path.is_file() for path in made)
     return is_there and earlier.key == key_of(job, earlier.wrote)
 
@@ -374,16 +376,19 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
         for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])
     ]
     what = [cells, job.parameters, hashes, io.versions()]
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+    content = json.dumps(what, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def tables() -> list[Path]:
     """Return what any notebook may depend on besides code: the project's own tables, and the
     pinned versions.
     """
-    own = [entry for entry in (ROOT / "data").iterdir() if entry.name not in MADE]
+    entries = (ROOT / "data").iterdir()
+    own = [entry for entry in entries if entry.name not in MADE]
     below = [path for entry in own for path in entry.rglob("*")]
-    return sorted([ROOT / "requirements.lock", *filter(Path.is_file, own + below)])
+    files = filter(Path.is_file, own + below)
+    return sorted([ROOT / "requirements.lock", *files])
 
 
 def hash_of(paths: Iterable[Path]) -> str:
@@ -392,7 +397,8 @@ def hash_of(paths: Iterable[Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in paths:
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
             if (
                 file.is_file()
                 and not file.name.startswith(".")

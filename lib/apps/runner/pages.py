@@ -42,7 +42,8 @@ def write_page(executed: Path, page: Path, title: str) -> None:
     import nbconvert
 
     notebook = nbformat.read(executed, 4)
-    given = notebook.metadata.get("papermill", {}).get("parameters", {}).values()
+    about = notebook.metadata.get("papermill", {})
+    given = about.get("parameters", {}).values()
     folders = [
         Path(value).parent
         for value in given
@@ -91,7 +92,8 @@ def without_folders(text: str, folders: Iterable[Path] = ()) -> str:
         if len(folder.parts) > 1:  # every path begins with the root
             place = re.escape(folder.as_posix())
             text = re.sub(f"{place}/", short[folder], text)
-            text = re.sub(rf"{place}(?![\w.-])", short[folder].rstrip("/") or ".", text)
+            alone = short[folder].rstrip("/") or "."
+            text = re.sub(rf"{place}(?![\w.-])", alone, text)
     return text
 
 
@@ -166,7 +168,8 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     groups: dict[str, list[Outcome]] = {}
     for job, result in outcomes:
         groups.setdefault(job.number, []).append((job, result))
-    numbers = [*filter(groups.get, first), *sorted(set(groups) - set(first))]
+    others = set(groups) - set(first)
+    numbers = [*filter(groups.get, first), *sorted(others)]
     cards = [
         _card(collection, groups[number]) | {"wide": number in first}
         for number in numbers
@@ -203,7 +206,8 @@ def _files_by_writer(
         if path.is_file() and path.suffix != ".html":
             place = path.relative_to(collection.figures)
             # files are called after the notebook that writes them
-            writer = place.parent / writers.get(path.name.partition("_")[0], "others")
+            number = path.name.partition("_")[0]
+            writer = place.parent / writers.get(number, "others")
             shown = {
                 "href": _link(collection, path),
                 "name": str(place),
@@ -240,7 +244,8 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
         )
         # notebook 00 is about both
         heroes = [study.figures / own.hero for study in (job.collection, HUMAN_RATINGS)]
-        for file in (*heroes, *(ROOT / wrote for wrote in result.wrote)):
+        written = [ROOT / wrote for wrote in result.wrote]
+        for file in (*heroes, *written):
             if file.suffix == ".png" and file.is_file():
                 pictures.append(
                     {
@@ -262,7 +267,8 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
 
 
 def _link(collection: Collection, file: Path) -> str:
-    return quote(Path(os.path.relpath(file, collection.figures)).as_posix())
+    place = os.path.relpath(file, collection.figures)
+    return quote(Path(place).as_posix())
 
 
 # --- the terminal ---------------------------------------------------------------------------------

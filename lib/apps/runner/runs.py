@@ -58,10 +58,11 @@ def reproduce(
     if study.is_embedded and not models:
         jobs = [*first_run_jobs(folder, jobs), *jobs]
     results = run_all(study, jobs, where)
-    write_index(study, [(job, results[job.name]) for job in jobs])
-    print(
-        "\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)])
-    )
+    ended = [(job, results[job.name]) for job in jobs]
+    write_index(study, ended)
+    scored = score_lines(study, to_load)
+    lines = ["", *scored, "", *outcome_lines(jobs, results)]
+    print("\n".join(lines))
     print(
         f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and "
         "figures."
@@ -119,7 +120,8 @@ def reproduce_published(
 
 def _lost(imported: Iterable[Collection]) -> list[Collection]:
     """Return the published collections whose committed claims nothing on this machine replaces."""
-    kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
+    claims = published_table("claims")
+    kept = set(claims.get("population", pd.Series(dtype=str)))
     absent = [part for part in PUBLISHED.parts if part not in imported]
     return [
         part
@@ -196,9 +198,11 @@ def run_all(
                         running.append(where.start(job))
                 elif ended := where.first_to_end(running, LOOK_AGAIN):
                     running.remove(ended)
-                    result = replace(ended.ended(), seconds=round(ended.seconds, 1))
+                    result = ended.ended()
+                    result = replace(result, seconds=round(ended.seconds, 1))
                     if result.status == "run":
-                        result = replace(result, key=key_of(ended.job, result.wrote))
+                        key = key_of(ended.job, result.wrote)
+                        result = replace(result, key=key)
                     progress.end(ended.job, result, waiting, running)
                 else:
                     progress.show_first(running, waiting)

@@ -124,7 +124,8 @@ def first_to_end(running: list[Running], seconds: float) -> Running | None:
     these seconds.
     """
     answers = wait([job.handle[1] for job in running], seconds)
-    return next((job for job in running if job.handle[1] in answers), None)
+    ended = (job for job in running if job.handle[1] in answers)
+    return next(ended, None)
 
 
 def stop(running: Iterable[Running]) -> None:
@@ -133,7 +134,8 @@ def stop(running: Iterable[Running]) -> None:
         job.handle[0].terminate()
     begun = time.monotonic()
     for job in running:  # together, not one after the other
-        job.handle[0].join(timeout=max(0.0, begun + TO_END - time.monotonic()))
+        left = begun + TO_END - time.monotonic()
+        job.handle[0].join(timeout=max(0.0, left))
         job.handle[0].kill()
 
 

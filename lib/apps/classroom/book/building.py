@@ -31,7 +31,8 @@ def make(notebooks: Path = ROOT / "notebooks", html: Path = BOOK) -> Path:
             (work / "html").rename(html)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-    size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
+    files = [path for path in html.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 1e6
     print(
         *missing,
         f"Open {shown_path(html / 'index.html')} by double click: {size:.0f} MB, no network.",

@@ -101,7 +101,8 @@ def anchors_of(glossary: nodes.Node) -> dict[str, str]:
         if isinstance(node.parent, nodes.section)
     ):
         _, is_list, also = section[1].astext().partition("Also: ")
-        for form in [section[0].astext(), *(also.split(", ") if is_list else [])]:
+        others = also.split(", ") if is_list else []
+        for form in [section[0].astext(), *others]:
             anchors.setdefault(form.lower(), section["ids"][0])
     return anchors
 
@@ -125,7 +126,8 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
         re.IGNORECASE,
     )
     seen: set[str] = set()
-    for text in list(filter(is_prose, page.findall(nodes.Text))):
+    texts = filter(is_prose, page.findall(nodes.Text))
+    for text in list(texts):
         pieces = []
         end = 0
         for use in forms.finditer(text):
@@ -142,4 +144,5 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
                 pieces += [nodes.Text(text[end : use.start()]), link]
                 end = use.end()
         if pieces:
-            text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
+            rest = nodes.Text(text[end:])
+            text.parent.replace(text, [*pieces, rest])

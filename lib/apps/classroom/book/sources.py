@@ -105,7 +105,8 @@ def _write_chapter(chapter: dict, folder: Path, tables: Path) -> None:
     )
     below = f"*{chapter['name']}*\n\n"
     below += f"<p>Data behind this page: {linked}.</p>" if data else ""
-    nbformat.write(for_book(nbformat.read(path, 4), below), folder / chapter["place"])
+    page = for_book(nbformat.read(path, 4), below)
+    nbformat.write(page, folder / chapter["place"])
     if chapter["exercises"]:
         exercises = nbformat.read(path.parent / EXERCISES / path.name, 4)
         nbformat.write(
@@ -128,7 +129,8 @@ def _write_document(place: Path, folder: Path) -> None:
             return link[0]
         return link[1]
 
-    text = LINK.sub(checked_link, (ROOT / place).read_text(encoding="utf-8"))
+    text = (ROOT / place).read_text(encoding="utf-8")
+    text = LINK.sub(checked_link, text)
     (folder / place).write_text(text, encoding="utf-8")
 
 
@@ -161,7 +163,8 @@ def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
         mystnb = {}
         if INJECTED in tags:
             continue
-        for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():
+        folded = FOLDED.keys() & set(tags) if cell.cell_type == "code" else ()
+        for tag in folded:
             tags.append(FOLDED[tag][0])
             mystnb |= {
                 "code_prompt_show": FOLDED[tag][1],
@@ -169,7 +172,8 @@ def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
             }
         for output in cell.get("outputs", []):
             _clean(output)
-            if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
+            about = output.get("metadata", {})
+            if alt := about.get("image/png", {}).get("alt"):
                 mystnb["image"] = {"alt": alt}
         metadata = {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})
         cells.append(nbformat.from_dict({**cell, "metadata": metadata}))

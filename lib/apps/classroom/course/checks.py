@@ -41,7 +41,8 @@ def check(
     tests[fails] = lambda value: not is_same(value, right, atol)
     for name, made in tests.items():
         made = made(value) if callable(made) else made
-        if made if isinstance(made, bool | np.bool_) else is_same(value, made, atol):
+        is_bool = isinstance(made, bool | np.bool_)
+        if made if is_bool else is_same(value, made, atol):
             told = says[name].format(value=value, right=right, shape=shape)
             raise AssertionError(told)
 

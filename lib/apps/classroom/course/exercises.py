@@ -92,7 +92,8 @@ def read_section(notebook: Path) -> Section:
         after, lambda cell: cell.metadata[EXERCISE].get("name", "")
     )
     exercises = [_exercise(notebook, name, list(group)) for name, group in groups]
-    return Section("\n".join(cell.source for cell in setup), tuple(exercises))
+    sources = [cell.source for cell in setup]
+    return Section("\n".join(sources), tuple(exercises))
 
 
 def _exercise(
@@ -112,7 +113,8 @@ def _exercise(
     sources = [cell.source for cell in cells]
     sources[3:-1] = ["\n\n\n".join(sources[3:-1])]
     try:
-        wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
+        cases = solution["wrong"]
+        wrong = tuple(Wrong(case["answer"], case["says"]) for case in cases)
         return Exercise(name, about["minutes"], about["difficulty"], *sources, wrong)
     except KeyError as error:
         raise InputError(f"{where} has no {error} in its metadata") from error
@@ -126,7 +128,8 @@ def with_functions(exercises: Path) -> nbformat.NotebookNode:
     copies = with_tag(node, PLAIN)
     if copies:
         notebook = exercises.parent.parent / exercises.name
-        sources = {cell.id: cell.source for cell in with_tag(read(notebook), PLAIN)}
+        functions = with_tag(read(notebook), PLAIN)
+        sources = {cell.id: cell.source for cell in functions}
         for cell in copies:
             if cell.id not in sources:
                 raise InputError(

@@ -194,7 +194,8 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
             for cell in read(notebook).cells
             for output in cell.get("outputs", [])
         ]:
-            about = output.get("metadata", {}).get("image/png", {})
+            metadata = output.get("metadata", {})
+            about = metadata.get("image/png", {})
             if highlights.hero and about.get("file") == highlights.hero:
                 attachments = {"picture.png": {"image/png": output.data["image/png"]}}
                 parts.append(
@@ -213,7 +214,8 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
         template_file="slides.html.j2",
     )
     name = {"metadata": {"name": "What do reward models value?"}}
-    page, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells), name)
+    slides = nbformat.v4.new_notebook(cells=cells)
+    page, _ = exporter.from_notebook_node(slides, name)
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
 
@@ -297,7 +299,8 @@ def requirements(loads_models: bool) -> list[str]:
     lists = project["dependencies"] + project["optional-dependencies"]["notebooks"]
     wanted = [Requirement(line).name for line in lists]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
-    pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
+    names = [canonicalize_name(line.partition("==")[0]) for line in lines]
+    pinned = dict(zip(names, lines, strict=True))
     return [
         pinned[canonicalize_name(name)]
         for name in wanted

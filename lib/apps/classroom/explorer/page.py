@@ -53,7 +53,8 @@ def explore(collection: str) -> None:
     page per collection.
     """
     study = Collection(collection)
-    for part in [part for part in study.parts if part.models] or [study]:
+    scored = [part for part in study.parts if part.models]
+    for part in scored or [study]:
         path = write(part)
         print(
             f"Open {path.relative_to(ROOT)} by double click: {path.stat().st_size / 1e6:.1f} MB, "
@@ -72,7 +73,8 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     scores.refuse_differing(
         settings, f"score these tables of '{collection}' again, all in the same way"
     )
-    texts = list(pd.concat([table["text"] for table in tables.values()]).unique())
+    all_texts = pd.concat([table["text"] for table in tables.values()])
+    texts = list(all_texts.unique())
     columns, arrays = _columns(tables, texts)
     colours = figures.model_colours(tables)
     models = [{"name": name, "colour": colour} for name, colour in colours.items()]
@@ -112,7 +114,8 @@ def _wordings(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
     """Return prompt -> its wording; the name of a prompt whose wording is not known."""
     wordings = {}
     for table in tables.values():
-        known = table.attrs.get("metadata", {}).get("prompts", {})
+        settings = table.attrs.get("metadata", {})
+        known = settings.get("prompts", {})
         wordings |= {
             prompt: known.get(prompt, prompt) for prompt in scores.prompt_names(table)
         }
@@ -139,7 +142,8 @@ def _columns(
             columns.append({"array": name, "model": model, "prompt": prompt})
             rewards = table[prompt].to_numpy(dtype=np.float32)
             # row -1 has no reward
-            arrays[name] = np.append(rewards, np.float32(np.nan))[rows]
+            with_none = np.append(rewards, np.float32(np.nan))
+            arrays[name] = with_none[rows]
     return columns, arrays
 
 
@@ -151,12 +155,14 @@ def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
     `deflate` in browsers.
     """
     listed = [{"name": name, "count": len(array)} for name, array in arrays.items()]
+    content = description | {"arrays": listed}
     # ASCII escapes can write any text, also half of a surrogate pair.
-    text = json.dumps(description | {"arrays": listed}, separators=(",", ":")).encode()
+    text = json.dumps(content, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 4)
     numbers = [array.astype("<f4").tobytes() for array in arrays.values()]
+    length = struct.pack("<I", len(text))
     return zlib.compress(
-        b"".join([struct.pack("<I", len(text)), text, *numbers]),
+        b"".join([length, text, *numbers]),
         level=6,
     )
 
@@ -167,5 +173,6 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isalnum() and len(text) <= 40:
         return text
+    shown = display.token_html(text, blur=False)
     # its own marks are entities
-    return html.unescape(re.sub("<[^>]*>", "", display.token_html(text, blur=False)))
+    return html.unescape(re.sub("<[^>]*>", "", shown))

@@ -57,12 +57,14 @@ def make() -> None:
     """
     with lock(SITE):
         explorer.explore("published")
-        for study, path in zip((WORDS, ITEMS), REWARDS.values(), strict=True):
+        tables = zip((WORDS, ITEMS), REWARDS.values(), strict=True)
+        for study, path in tables:
             write_csv(rewards_of(study), path)
         # the book links students' copies; the class gets the book
         for build in (course.make, book.make, course.make):
             build()
-        place = shown_path(gather(SITE, PARTS, os.environ.get("GITHUB_REPOSITORY", "")))
+        repository = os.environ.get("GITHUB_REPOSITORY", "")
+        place = shown_path(gather(SITE, PARTS, repository))
         print(f"The site: open {place} by double click, or serve the folder.")
 
 
@@ -95,7 +97,8 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     no_pages = shutil.ignore_patterns("*.html", "*.ipynb", "*.lock", ".*")
     shutil.copytree(front.FIGURES / "published", folder / "published", ignore=no_pages)
     for place, path in parts.items():
-        (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / place)
+        copy = shutil.copytree if path.is_dir() else shutil.copyfile
+        copy(path, folder / place)
     text = front.page(
         template("site", Path(__file__).parent),
         repository=repository,
@@ -112,7 +115,8 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
             [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
             notebook = read(path)
             first_cell = COLAB.format(repository=repository, install=install)
-            notebook.cells.insert(0, nbformat.v4.new_code_cell(first_cell, id="begin"))
+            cell = nbformat.v4.new_code_cell(first_cell, id="begin")
+            notebook.cells.insert(0, cell)
             nbformat.write(notebook, folder / "colab" / path.name)
     return first
 

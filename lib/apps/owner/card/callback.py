@@ -123,10 +123,11 @@ class ValueCardCallback(TrainerCallback):
         with as_found(model):
             read = self.read
             if read.head is not None:
-                read = replace(read, head=OwnOutput(without_adapter(model).score))
+                output = OwnOutput(without_adapter(model).score)
+                read = replace(read, head=output)
+            asked = zip(measures.prompts(), self.inputs, strict=True)
             rewards = {
-                prompt: engine.score_inputs(read, inputs)
-                for prompt, inputs in zip(measures.prompts(), self.inputs, strict=True)
+                prompt: engine.score_inputs(read, inputs) for prompt, inputs in asked
             }
             table = pd.DataFrame(rewards, self.replies)
             outside.write_table(table, name, self.study)
@@ -237,7 +238,9 @@ def as_found(model: nn.Module) -> Iterator[None]:
     """
     modes = {module: module.training for module in model.modules()}
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 (what others may draw from)
-    cards = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    cards: list[int] = []
+    if torch.cuda.is_available():
+        cards = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(cards):
         model.eval()
         try:

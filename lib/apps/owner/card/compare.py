@@ -120,7 +120,8 @@ def of_models(
             )
         )
         remedy = "only rewards of the same prompts can be compared; score one of the models again"
-        scores.refuse_differing({each.name: each.settings for each in rewards}, remedy)
+        settings = {each.name: each.settings for each in rewards}
+        scores.refuse_differing(settings, remedy)
     return of_rewards(rewards, len(steps), study)
 
 
@@ -145,14 +146,14 @@ def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Com
                 f"{one.name} and {other.name} give the same rewards, so they are copies of one "
                 "checkpoint and no two seeds; name trainings that differ in their seed"
             )
-    tables = {
-        key: pd.DataFrame({each.name: each.texts[key] for each in rewards})
-        for key in rewards[0].texts
-    }
+    tables = {}
+    for key in rewards[0].texts:
+        columns = {each.name: each.texts[key] for each in rewards}
+        tables[key] = pd.DataFrame(columns)
     named = [[each.name for each in step] for step in by_step]
-    return Comparison(
-        named, study, {each.name: each for each in rewards}, measures.of_models(tables)
-    )
+    by_name = {each.name: each for each in rewards}
+    measured = measures.of_models(tables)
+    return Comparison(named, study, by_name, measured)
 
 
 def rewards_of(
@@ -179,7 +180,8 @@ def rewards_of(
                 making.pairs(model, measures.words_at(table, end), end, bos)
                 for end in measures.ENDS
             ]
-            replies = pd.Index(pd.concat(made).query("survives")["reply"].unique())
+            survivors = pd.concat(made).query("survives")
+            replies = pd.Index(survivors["reply"].unique())
         rewards = engine.score_replies(
             model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos
         )
@@ -207,7 +209,9 @@ def differences(made: Comparison) -> pd.DataFrame:
     """
     first = made.steps[0]
     last = made.steps[-1]
-    rows = {key: difference(key, of, first, last) for key, of in made.measured.items()}
+    rows = {}
+    for key, measured in made.measured.items():
+        rows[key] = difference(key, measured, first, last)
     columns = ["first", "last", "estimate", "ci_low", "ci_high", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(
         "measure"
@@ -244,11 +248,14 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
     """
     rows = {}
     for key, before in first.texts.items():
-        tau = concordance.with_people(before, last.texts[key].to_frame(last.name))
+        after = last.texts[key].to_frame(last.name)
+        tau = concordance.with_people(before, after)
         name = "items (greatest)" if key == "items" else f"words ({key})"
         rows[name] = tau.by_model().loc[last.name, measures.COLUMNS]
-    shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()
-    of_tokens = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
+    tokens = pd.concat([first.tokens, last.tokens], axis=1, join="inner")
+    shared = tokens.to_numpy()
+    greatest = stats.kendalltau(*shared.T)
+    of_tokens = [greatest.statistic, np.nan, np.nan, len(shared)]
     return pd.DataFrame(
         rows | {"tokens (greatest)": pd.Series(of_tokens, measures.COLUMNS)}
     ).T
@@ -258,10 +265,10 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     """Return the tokens or pairs whose rewards moved most, up and down, in standard deviations
     over the vocabulary.
     """
-    texts = [
-        (getattr(model, kind) - model.tokens.mean()) / model.tokens.std()
-        for model in (first, last)
-    ]
+    texts = []
+    for model in (first, last):
+        centred = getattr(model, kind) - model.tokens.mean()
+        texts.append(centred / model.tokens.std())
     both = (
         pd.concat(texts, axis=1, join="inner", keys=["first", "last"])
         .rename_axis("text")
@@ -272,7 +279,8 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     )
     up = both[both["moved"] > ROUNDING].head(MOVED)
     down = both[both["moved"] < -ROUNDING].tail(MOVED)[::-1]
-    return pd.concat([up.assign(end="up"), down.assign(end="down")], ignore_index=True)
+    ends = [up.assign(end="up"), down.assign(end="down")]
+    return pd.concat(ends, ignore_index=True)
 
 
 def as_text(changes: pd.DataFrame) -> pd.DataFrame:
@@ -301,7 +309,8 @@ def draw_steps(made: Comparison) -> Chart:
         )
         table = measures.with_intervals(key, measure)
         for names in zip(*made.steps, strict=True):
-            value, low, high, _ = table.loc[list(names)].to_numpy().T
+            rows = table.loc[list(names)].to_numpy()
+            value, low, high, _ = rows.T
             axes.errorbar(
                 range(len(names)),
                 value,
@@ -346,13 +355,13 @@ def write(made: Comparison, blur: bool = True) -> Path:
     path = made.collection.figures / f"compare-{first.name}-{last.name}.html"
     changes = differences(made)
     write_csv(changes.reset_index(), path.with_suffix(".csv"))
-    tables = [
-        display.table_html(
-            rows.drop(columns="end"), ["text"], blur, f"{title} that went {end}", 34
-        )
-        for title, kind in (("Tokens", "tokens"), ("Replies of two words", "pairs"))
-        for end, rows in moved_most(first, last, kind).groupby("end", sort=False)
-    ]
+    tables = []
+    for title, kind in (("Tokens", "tokens"), ("Replies of two words", "pairs")):
+        moved = moved_most(first, last, kind)
+        for end, rows in moved.groupby("end", sort=False):
+            shown = rows.drop(columns="end")
+            caption = f"{title} that went {end}"
+            tables.append(display.table_html(shown, ["text"], blur, caption, 34))
     page = template("compare", Path(__file__).parent).render(
         title=f"What changed from {first.name} to {last.name}",
         made=made,

@@ -56,14 +56,15 @@ class Card:
         of the estimate from their mean, in their standard deviations.
         """
         measured = self.measured
-        compared = measured[(measured["of"] > 1) & measured["ci_low"].notna()]
+        has_interval = measured["ci_low"].notna()
+        compared = measured[(measured["of"] > 1) & has_interval]
         published = self.others["published"]
         values = published.drop(columns=self.nickname, errors="ignore")
         values = values.reindex(compared.index)
         is_above = compared["ci_low"] > values.max(axis=1)
         is_below = compared["ci_high"] < values.min(axis=1)
-        distance = (compared["estimate"] - values.mean(axis=1)).abs()
-        away = distance / values.std(axis=1)
+        apart = compared["estimate"] - values.mean(axis=1)
+        away = apart.abs() / values.std(axis=1)
         return pd.DataFrame({"is_outside": is_above | is_below, "away": away})
 
 
@@ -127,8 +128,10 @@ def _measured(
 
 def count_single_tokens(model: RewardModel, words: list[str]) -> int:
     """Return how many of these words, typed as replies, the model reads as one token."""
-    read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], words)
-    return sum(len(read.reply_ids[group]) == 1 for group in read.group)
+    prompt = measures.prompts()[measures.PROMPTS[0]]
+    read = model.inputs_for(prompt, words)
+    ids = [read.reply_ids[group] for group in read.group]
+    return sum(len(each) == 1 for each in ids)
 
 
 def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
@@ -237,7 +240,8 @@ def vocabulary_of(
     table = scores.read(path) if path.is_file() else None
     if table is None or not set(measures.PROMPTS) <= set(scores.prompt_names(table)):
         return engine.score_vocabulary(model, measures.prompts(), path, bos=bos)
-    a_card = engine.settings_of(model, table, bos=bos) | {"prompts": measures.prompts()}
+    settings = engine.settings_of(model, table, bos=bos)
+    a_card = settings | {"prompts": measures.prompts()}
     remedy = "delete it, or make the card in another collection"
     scores.refuse_differing(
         {str(path): table.attrs["metadata"], "this card": a_card}, remedy
@@ -302,9 +306,11 @@ def pairs(
     Columns: reply, reward, survives (what the model reads decodes to what was typed). The most
     extreme comes first.
     """
-    typed = [" ".join(pair) for pair in itertools.product(words, repeat=2)]
+    two_words = itertools.product(words, repeat=2)
+    typed = [" ".join(pair) for pair in two_words]
     prompt = measures.prompts()[measures.PROMPTS[0]]
-    rewards = engine.score_replies(model, prompt, typed, bos=bos).astype(float)
+    scored = engine.score_replies(model, prompt, typed, bos=bos)
+    rewards = scored.astype(float)
     read = model.inputs_for(prompt, typed)
     decoded = model.tokenizer.batch_decode(
         [list(ids) for ids in read.reply_ids],

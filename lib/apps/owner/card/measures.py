@@ -196,8 +196,10 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
     half = (ends["ci_high"] - ends["ci_low"]) / 2
     error = half / stats.t.ppf(0.975, freedom)
     distance = (ends["estimate"] - null).abs()
-    p = pd.Series(2 * stats.t.sf(distance / error, freedom), measured.index)
-    p = np.maximum(p, measured["random_p"].fillna(0.0))[p.notna()]
+    t = distance / error
+    p = pd.Series(2 * stats.t.sf(t, freedom), measured.index)
+    random_p = measured["random_p"].fillna(0.0)
+    p = np.maximum(p, random_p)[p.notna()]
     adjusted = pd.Series(stats.false_discovery_control(p), p.index)
     return adjusted.reindex(measured.index)
 
@@ -283,7 +285,8 @@ def _by_sentiment(
 
 def root_mean_square(margins: Sequence[float] | np.ndarray) -> float:
     """Return the root mean square of differences between good and bad answers; NaN if all are 0."""
-    return float(np.sqrt(np.mean(np.square(margins)))) or np.nan
+    squares = np.square(margins)
+    return float(np.sqrt(np.mean(squares))) or np.nan
 
 
 def p_of_mean(changes: np.ndarray) -> np.ndarray:

@@ -33,7 +33,8 @@ def places(
     Columns count models: `below` those with a lower value, `equal` those with the same value, and
     `within` those in the interval. `of` is the number of all models.
     """
-    others = others.drop(columns=leave_out, errors="ignore").reindex(measured.index)
+    others = others.drop(columns=leave_out, errors="ignore")
+    others = others.reindex(measured.index)
     columns = {
         "below": others.lt(measured["estimate"], axis=0),
         "equal": others.eq(measured["estimate"], axis=0),
@@ -53,15 +54,18 @@ def publish() -> Path:
     This needs the collections published-words and published-items. InputError for a file that
     cannot be downloaded.
     """
-    of_words = scores.read(scores.path_of(WORDS, WORDS.models[0]))["text"]
+    path = scores.path_of(WORDS, WORDS.models[0])
+    of_words = scores.read(path)["text"]
     words = sorted(of_words[of_words.map(is_word)])
     write_csv(pd.DataFrame({"word": words}), measures.FOLDER / "words.csv")
     elo = score_files.human_ratings().set_index("item")["elo"]
     ranks = elo.rank(ascending=False).rename("people_rank")
-    of_items = scores.read(scores.path_of(ITEMS, ITEMS.models[0]))["text"]
+    path = scores.path_of(ITEMS, ITEMS.models[0])
+    of_items = scores.read(path)["text"]
     ranked = ranks[ranks.index.isin(of_items)].sort_index()
     write_csv(ranked.to_frame(), measures.FOLDER / "items.csv")
-    shares = tokenizers.kept_counts().set_index("nickname").eval("itself / tokens")
+    counts = tokenizers.kept_counts().set_index("nickname")
+    shares = counts.eval("itself / tokens")
     tables = [
         measures.of_model(published_rewards(name, words), shares[name])
         .assign(model=name, revision="")
@@ -77,8 +81,10 @@ def published_rewards(name: str, words: list[str]) -> dict[str, pd.DataFrame]:
     """Return the rewards of a published model on a card's texts, in the form of
     measures.type_texts; one head.
     """
-    of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words]
-    of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")
+    of_words = scores.read(scores.path_of(WORDS, name))
+    of_words = of_words.set_index("text").loc[words]
+    of_items = scores.read(scores.path_of(ITEMS, name))
+    of_items = of_items.set_index("text")
     rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS}
     rewards["items"] = of_items[ITEM_PROMPT]
     return {key: each.astype(float).to_frame(0) for key, each in rewards.items()}

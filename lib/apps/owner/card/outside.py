@@ -31,7 +31,8 @@ def replies(quick: bool = False) -> pd.Index:
     words = measures.words()
     items = measures.items().index
     if quick:
-        kind = kinds.kinds_of(items, planting.word_kinds(), titles=True).to_numpy()
+        known = planting.word_kinds()
+        kind = kinds.kinds_of(items, known, titles=True).to_numpy()
         is_sixteenth = np.arange(len(items)) % 16 == 0
         words = words[::5]
         items = items[(kind != "") | is_sixteenth]
@@ -107,13 +108,14 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
     """
     numbers = np.arange(len(rewards), dtype=np.int32)
     replies = pd.Series(rewards.index, dtype="str")
+    no_ids = np.array([], dtype=np.int32)
     table = pd.DataFrame(
         {
             "token_id": numbers,
             "token": replies,
             "text": replies,
             "input_group": numbers,
-            "reply_ids": [np.array([], dtype=np.int32)] * len(rewards),
+            "reply_ids": [no_ids] * len(rewards),
         }
         | {
             prompt: rewards[prompt].to_numpy(dtype=np.float32)
@@ -137,7 +139,8 @@ def _read(file: str) -> pd.DataFrame:
     twice, or no number.
     """
     rows = read_columns(file, "id", "reward")
-    first = rows.reset_index(names="line").drop_duplicates("id").set_index("id")["line"]
+    different = rows.reset_index(names="line").drop_duplicates("id")
+    first = different.set_index("id")["line"]
     twice = rows[rows["id"].duplicated()]
     _refuse(
         file,
@@ -167,7 +170,8 @@ def table_of(name: str, collection: str | None) -> pd.DataFrame | None:
     """
     if "/" in name or "\\" in name:
         return None
-    path = scores.path_of(Collection(collection or OWN.name), name)
+    study = Collection(collection or OWN.name)
+    path = scores.path_of(study, name)
     table = scores.read(path) if path.is_file() else None
     return (
         table

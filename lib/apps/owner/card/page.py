@@ -51,7 +51,8 @@ def card(
     lists = None if words is None else replies.read_lists(words)
     given = None if limits is None else read_limits(limits)
     made = make(name, collection, lists, reference, bos, **options)
-    print(*(f"{line}\n" for line in warnings(made)), sep="", end="")
+    lines = [f"{line}\n" for line in warnings(made)]
+    print(*lines, sep="", end="")
     print(f"What {made.nickname} values:\n{as_text(made)}")
     page, numbers = write(made)
     print(f"The card is {shown_path(page)}, its numbers are {shown_path(numbers)}.")
@@ -85,7 +86,8 @@ def make(
     study = study_of(models, collection)
     report = None
     if reference is None:  # before it is loaded: two may not fit
-        report = checking.check(load, bos, **opening.options_for(None, **options))
+        how = opening.options_for(None, **options)
+        report = checking.check(load, bos, **how)
     model = opening.open_model(load, reference, **options)
     return making.of_model(model, study, bos, report, lists)
 
@@ -93,10 +95,11 @@ def make(
 def as_text(card: Card) -> str:
     """Return the measures of a card as a table to print."""
     measured = card.measured
+    readings = [making.reading(key, row) for key, row in measured.iterrows()]
     columns = {
         "measure": MEASURES.loc[measured.index, "label"],
         "value": measured.apply(making.value, axis=1),
-        "direction": [making.reading(key, row) for key, row in measured.iterrows()],
+        "direction": readings,
         "published": measured.apply(making.place, axis=1),
     }
     return pd.DataFrame(columns).to_string(index=False)
@@ -109,10 +112,11 @@ def read_limits(file: str | Path) -> pd.DataFrame:
     InputError for a file without these columns, and for a line that is no limit.
     """
     rows = read_columns(file, "measure", "low", "high").map(str.strip)
-    given = rows[["low", "high"]].apply(pd.to_numeric, errors="coerce")
+    texts = rows[["low", "high"]]
+    given = texts.apply(pd.to_numeric, errors="coerce")
     limits = given.fillna({"low": -np.inf, "high": np.inf})
     missing = given.isna()
-    is_text = missing & (rows[["low", "high"]] != "")
+    is_text = missing & (texts != "")
     wrong = (rows["measure"] == "") | rows["measure"].duplicated()
     wrong |= missing.all(axis=1) | is_text.any(axis=1)
     wrong |= limits["low"] > limits["high"]
@@ -139,9 +143,8 @@ def beyond_limits(card: Card, limits: pd.DataFrame) -> list[str]:
             ),
         ]
     )
-    if unclear := [
-        name for name in limits.index if list(values.index).count(name) != 1
-    ]:
+    names = list(values.index)
+    if unclear := [name for name in limits.index if names.count(name) != 1]:
         raise InputError(
             f"{unclear[0]!r} is not one of this card's values; choose from "
             f"{', '.join(values.index)}"
@@ -161,7 +164,8 @@ def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
         card.collection.figures / f"card-{card.nickname}.{end}"
         for end in ("html", "json")
     )
-    for path, text in ((page, as_html(card, blur)), (numbers, as_json(card))):
+    contents = {page: as_html(card, blur), numbers: as_json(card)}
+    for path, text in contents.items():
         with replacing(path) as part:
             part.write_text(text, encoding="utf-8")
     return page, numbers
@@ -199,7 +203,11 @@ def warnings(card: Card) -> list[str]:
 def as_html(card: Card, blur: bool = True) -> str:
     """Return the card as one page."""
     is_grey = card.measured["direction"].isin(GREY_DIRECTIONS)
+    grey_last = is_grey.sort_values(kind="stable")
     drawn = standardised(card)
+    strips = {}
+    for key in is_grey.index:
+        strips[key] = strip(drawn[drawn["measure"] == key])
 
     def token(text: str) -> Markup:
         return Markup(display.token_html(text, 24, blur=blur))
@@ -214,10 +222,10 @@ def as_html(card: Card, blur: bool = True) -> str:
         making=making,
         about=MEASURES,
         swaps=replies.SWAPS,
-        rows=card.measured.loc[is_grey.sort_values(kind="stable").index],
+        rows=card.measured.loc[grey_last.index],
         grey=GREY_DIRECTIONS,
         heads=HEADS,
-        strips={key: strip(drawn[drawn["measure"] == key]) for key in is_grey.index},
+        strips=strips,
         tables=reply_tables(card, blur),
         outermost=outermost,
         failed=warnings(card),
@@ -240,7 +248,8 @@ def reply_tables(card: Card, blur: bool) -> list[Markup]:
         ]
         tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
     for end, pairs in card.pairs.items():
-        shown = pairs.query("survives").head(PAIRS_SHOWN)[["reply", "reward"]]
+        best = pairs.query("survives").head(PAIRS_SHOWN)
+        shown = best[["reply", "reward"]]
         shown.insert(0, "position", range(1, len(shown) + 1))
         if len(pairs):
             tables.append(
@@ -269,8 +278,9 @@ def strip(rows: pd.DataFrame) -> Markup:
     diamond and a pale bar.
     """
     ends = ["place", "ci_low", "ci_high"]
-    # in units of the picture
-    rows = rows.assign(**(110 + 17 * rows[ends].clip(-FURTHEST, FURTHEST)).round(1))
+    inside = rows[ends].clip(-FURTHEST, FURTHEST)
+    at = 110 + 17 * inside  # in units of the picture
+    rows = rows.assign(**at.round(1))
     parts = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>']
     own = []
     for row in rows.itertuples():
@@ -301,7 +311,8 @@ def strip(rows: pd.DataFrame) -> Markup:
 
 def searched(card: Card, end: str) -> list[str]:
     """Return the words that were combined into the two-word replies of one end."""
-    return sorted(set(" ".join(card.pairs[end]["reply"]).split()))
+    replies_of_end = " ".join(card.pairs[end]["reply"])
+    return sorted(set(replies_of_end.split()))
 
 
 def standardised(card: Card) -> pd.DataFrame:
@@ -312,18 +323,21 @@ def standardised(card: Card) -> pd.DataFrame:
     Other models have no interval, and random heads have their band. Measures on which the published
     models do not differ are left out.
     """
-    published = card.others["published"].drop(columns=card.nickname, errors="ignore")
+    published = card.others["published"]
+    published = published.drop(columns=card.nickname, errors="ignore")
     tables = _own_values(card)
     for group, values in card.others.items():
         others = values.drop(columns=card.nickname, errors="ignore")
         others = others.reindex(card.measured.index)
         long = others.melt(var_name="model", value_name="place", ignore_index=False)
-        tables.append(long.dropna(subset="place").assign(group=group))
+        measured = long.dropna(subset="place")
+        tables.append(measured.assign(group=group))
     rows = pd.concat(tables)
     mean = published.mean(axis=1).reindex(rows.index)
     spread = published.std(axis=1, ddof=1).reindex(rows.index)
     numbers = ["place", "ci_low", "ci_high"]
-    rows[numbers] = rows[numbers].sub(mean, axis=0).div(spread, axis=0)
+    centred = rows[numbers].sub(mean, axis=0)
+    rows[numbers] = centred.div(spread, axis=0)
     rows = rows[spread > 0].rename_axis("measure").reset_index()
     return rows[["measure", "group", "model", *numbers]]
 
@@ -399,9 +413,12 @@ def measure_numbers(card: Card, key: str) -> dict[str, Any]:
         places = {
             name: int(row[name + end]) for name in ("below", "equal", "within", "of")
         }
-        values = table.loc[key].dropna().to_dict() if key in table.index else {}
+        values = {}
+        if key in table.index:
+            values = table.loc[key].dropna().to_dict()
         groups[group] = {"place": places, "values": values}
     about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
     columns = ["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]
+    own = row[columns].to_dict()
     reading = making.reading(key, row)
-    return {"key": key, **about, **row[columns].to_dict(), "reading": reading, **groups}
+    return {"key": key, **about, **own, "reading": reading, **groups}

@@ -53,7 +53,8 @@ class WithRandomHeads(Head):
             shuffled = rows[:, self.orders] * self.signs
             rewards = self.own(shuffled.flatten(0, 1), gate)
             of_random.append(rewards.view(-1, len(self.orders)))
-        return torch.cat([own, torch.cat(of_random)], dim=1)
+        others = torch.cat(of_random)
+        return torch.cat([own, others], dim=1)
 
 
 def with_random_heads(model: RewardModel) -> RewardModel:
@@ -87,7 +88,8 @@ def band(values: pd.DataFrame) -> pd.DataFrame:
     np.divide(far, spread, out=t, where=spread > 0)
     p = 2 * stats.t.sf(t, n - 1)
     ends = heads[:, [OUTERMOST - 1, -OUTERMOST]]
-    return pd.DataFrame(np.column_stack([ends, p]), values.index, RANDOM_COLUMNS)
+    columns = np.column_stack([ends, p])
+    return pd.DataFrame(columns, values.index, RANDOM_COLUMNS)
 
 
 def larger_p(p: np.ndarray, random_p: pd.Series) -> pd.Series:
@@ -139,7 +141,8 @@ def _measured_texts(
     known = asked.index.intersection(ratings.index, sort=False)
     rated_words = known[ratings[known] != 0]
     rated = {prompt: rewards[prompt].loc[rated_words] for prompt in measures.PROMPTS}
-    centred = [rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")]
+    both = (rated["best"], rated["worst"])
+    centred = [table - table.mean() for table in both]
     typed = {}
     for key in keys:
         prompt = key.rpartition("_")[2]

@@ -56,7 +56,9 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     margins = (own["good"] - own["bad"]).to_numpy()
     unit = measures.root_mean_square(margins)
     good = rewards.xs("good", axis=1, level=1)
-    changes = {name: rewards.xs(name, axis=1, level=1) - good for name in SWAPS}
+    changes = {}
+    for name in SWAPS:
+        changes[name] = rewards.xs(name, axis=1, level=1) - good
     rows = {}
     of_own = []
     of_heads = {}
@@ -73,15 +75,16 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
 
 def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, float]:
     """Return a swap's row without its p-value, from changes and margins of all questions, (n,)."""
-    # (swapped, preferred)
-    flipped = np.sign(margins) != np.sign(margins + change[:, None])
+    swapped = margins + change[:, None]  # (swapped, preferred)
+    flipped = np.sign(margins) != np.sign(swapped)
 
     def share(sample: np.ndarray) -> float:
         return flipped[np.ix_(sample, sample)].mean()
 
     n = len(change)
     mean = change.mean()
-    half = stats.t.ppf(0.975, n - 1) * stats.sem(change)
+    quantile = stats.t.ppf(0.975, n - 1)
+    half = quantile * stats.sem(change)
     shares = resampling.bootstrap(share, n, 1000)
     low, high = resampling.interval(shares)
     return {

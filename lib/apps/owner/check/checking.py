@@ -69,7 +69,8 @@ def print_report(
             report = check_loaded(opening.open_model(name, reference, **given), bos)
         except InputError as error:
             report = Report(nickname, "unknown", [refused("loading", error)])
-    print(report.as_json() if as_json else "\n".join(report.lines()))
+    text = report.as_json() if as_json else "\n".join(report.lines())
+    print(text)
     return bool(report.wrong)
 
 
@@ -108,16 +109,20 @@ def model_rows(
     """Return the rows about a loaded model, whose weights may leave memory then."""
     probes = probe_conversations()
     feeds = Feeds(model, probes, bos)
-    about = model.conversation(probes[0][0]["content"], bos)
+    asked = probes[0][0]["content"]
+    about = model.conversation(asked, bos)
     is_read = is_checkpoint(model) and model.layers is None
-    rows = weights.weight_rows(model, label, about) if is_checkpoint(model) else []
+    rows = []
+    if is_checkpoint(model):
+        rows = weights.weight_rows(model, label, about)
     if not model.is_served:
         size = model.backbone.config.get_text_config().vocab_size
         rows.append(attempt("vocabulary", weights.vocabulary, model.tokenizer, size))
     rows.append(
         attempt("special tokens", weights.special_tokens, model.tokenizer, about)
     )
-    rows += program_rows(model, feeds, about, reader_of(model) if is_read else None)
+    reader = reader_of(model) if is_read else None
+    rows += program_rows(model, feeds, about, reader)
     why = ""
     if any(row.status == "wrong" for row in rows):
         why = "before what is wrong is put right"
@@ -125,7 +130,8 @@ def model_rows(
         why = "the weights do not fit into memory"
     if why:
         names = ("own class", "pairs", "time")
-        return [*rows, *(Row(name, "note", f"not run: {why}") for name in names)]
+        not_run = [Row(name, "note", f"not run: {why}") for name in names]
+        return [*rows, *not_run]
     return [*rows, *reward_rows(model, bos, label, planted, feeds)]
 
 
@@ -225,7 +231,9 @@ def program_rows(
             for cause, far in moved.items()
         ]
         remedy = "; ".join(dict.fromkeys(cause.remedy for cause in moved))
-        numbers = {cause.text: far for cause, far in own.items()} if reader else {}
+        numbers = {}
+        if reader:
+            numbers = {cause.text: far for cause, far in own.items()}
         is_noted = notes or name == "tokenizer file" and feeds.change
         status = "note" if is_noted else "ok"
         rows.append(Row(name, status, "; ".join([found, *notes]), remedy, numbers))
@@ -259,10 +267,11 @@ def distances(
         tried[feed.causes[0]] = of_feed[0, :, 0]
     for (cause,), at in zip(where[1:], rewards[1:], strict=True):
         tried[cause] = at[:, 0]
-    apart = {
-        cause: float(np.abs(moved - usual).max()) for cause, moved in tried.items()
-    }
-    return apart, TOLERANCES[model.dtype] * float(np.abs(usual).max())
+    apart = {}
+    for cause, moved in tried.items():
+        apart[cause] = float(np.abs(moved - usual).max())
+    limit = TOLERANCES[model.dtype] * float(np.abs(usual).max())
+    return apart, limit
 
 
 def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, str]:
@@ -285,7 +294,8 @@ def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, s
 
 
 def _found_before(tokenizer: PreTrainedTokenizerBase, about: Conversation) -> str:
-    before = about.before.partition(about.prompt.strip())[0]
+    prompt = about.prompt.strip()
+    before = about.before.partition(prompt)[0]
     if "system" not in before.lower() and DATE not in before:
         return "the template adds neither a system turn nor a date"
     ids = tokenizer(before, add_special_tokens=False)["input_ids"]
@@ -320,7 +330,8 @@ def _found_place(model: RewardModel, ids: tuple[int, ...], about: Conversation) 
         return f"every token of the reply; the token that ends it {ended}"
     if model.read_at != "last_not_pad":
         return f"{shown(model.tokenizer, ids[-1:])}, the last token"
-    at = next((i for i in ids[::-1] if i != model.pad_token_id), ids[-1])
+    from_the_end = (i for i in ids[::-1] if i != model.pad_token_id)
+    at = next(from_the_end, ids[-1])
     return f"{shown(model.tokenizer, (at,))}, the last token that is not padding"
 
 
@@ -388,12 +399,14 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
             "download the checkpoint again, or check config.json",
         )
     whole = checkpoints.ready(own, model.device)
-    reader = Reader(replace(model, backbone=whole, head=None), [])
+    headless = replace(model, backbone=whole, head=None)
+    reader = Reader(headless, [])
     # one at a time, so nothing is padded
     read = [reader.read([each])[0] for each in feeds.base]
     theirs = np.array([rewards[-1, 0] for rewards in read])
     apart = float(np.abs(theirs - ours).max())
-    limit = TOLERANCES[model.dtype] * float(np.abs(theirs).max())
+    largest = np.abs(theirs).max()
+    limit = TOLERANCES[model.dtype] * float(largest)
     numbers = {"largest difference": apart, "tolerance": limit}
     found = (
         f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g} "
@@ -428,7 +441,8 @@ def pairs_row(rewards: Array, planted: bool) -> Row:
         f"{right} of {len(margins)} harmless pairs in the right order, median margin "
         f"{np.median(margins):.3g}"
     )
-    numbers = {"right": right, "margins": [float(margin) for margin in margins]}
+    listed = [float(margin) for margin in margins]
+    numbers = {"right": right, "margins": listed}
     if not np.isfinite(rewards).all():
         return wrong(
             "rewards are not finite",
@@ -443,7 +457,8 @@ def pairs_row(rewards: Array, planted: bool) -> Row:
             "",
             numbers,
         )
-    missed = ", ".join(read_pairs()["prompt"][margins <= 0].head(3))
+    prompts = read_pairs()["prompt"]
+    missed = ", ".join(prompts[margins <= 0].head(3))
     why = (
         f"its rewards cannot be told from a random head's, which orders {RIGHT} rightly once in "
         "50 times"
@@ -458,15 +473,18 @@ def _time(model: RewardModel, bos: str) -> Row:
     """Estimate the time for the whole vocabulary from some of its tokens."""
     texts = conversations.vocabulary(model.tokenizer)["text"]
     prompts = read_prompts(None)
-    some = texts.sample(min(TIMED, len(texts)), random_state=0).tolist()
-    inputs = model.inputs_for(next(iter(prompts.values())), some, bos=bos)
+    n = min(TIMED, len(texts))
+    some = texts.sample(n, random_state=0).tolist()
+    first = next(iter(prompts.values()))
+    inputs = model.inputs_for(first, some, bos=bos)
     scorer = stages.reader_of(model)(model, inputs)
     start = time.perf_counter()
     for _, suffixes in pd.Series(inputs.suffixes).groupby(
         [len(suffix) for suffix in inputs.suffixes]
     ):
         scorer(suffixes.tolist())
-    seconds = (time.perf_counter() - start) / len(some) * len(texts) * len(prompts)
+    of_a_token = (time.perf_counter() - start) / len(some)
+    seconds = of_a_token * len(texts) * len(prompts)
     numbers = {"seconds": seconds, "tokens": len(texts), "prompts": len(prompts)}
     took = timedelta(seconds=round(seconds) or 1)
     found = (

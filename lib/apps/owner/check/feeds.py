@@ -90,7 +90,10 @@ class Feeds:
         # How many beginning-of-sequence tokens there are here, by the tokenizer alone, and by each
         # option BOS
         self.count = self.leading(self.base[0].ids)
-        alone = self.leading(self.ids([self.own[0][0]], 0)[0]) if self.own else 0
+        alone = 0
+        if self.own:
+            [first] = self.ids([self.own[0][0]], 0)
+            alone = self.leading(first)
         both = alone + self.adds
         single = both - bool(alone and self.adds)
         self.by_option = {"none": alone, "single": single, "double": both}
@@ -102,7 +105,8 @@ class Feeds:
 
     def of_rows(self, rows: Iterable[int]) -> "Feeds":
         """Return the feeds of some rows."""
-        return Feeds(self.model, [self.turns[i] for i in rows], self.bos, self.template)
+        turns = [self.turns[i] for i in rows]
+        return Feeds(self.model, turns, self.bos, self.template)
 
     def _base(self) -> tuple[Input, ...]:
         contexts = [turns[:-1] for turns in self.turns]
@@ -192,7 +196,8 @@ class Feeds:
             remedy += f", or say --bos {options[0]} here"
         # apply_chat_template(tokenize=True) gives the template's; the rendered text, tokenised,
         # also the tokenizer's
-        is_usual = count in (self.by_option["none"], self.by_option["double"])
+        usual = (self.by_option["none"], self.by_option["double"])
+        is_usual = count in usual
         return Cause(text, remedy, "token ids" if is_usual else "")
 
     def closings(
@@ -213,7 +218,8 @@ class Feeds:
         others = other_ends(self.tokenizer, after) if is_own else ()
         for end, other in others:
             text = f"ended the reply's turn with {other} in place of {end}"
-            ends.append((Cause(text, CLOSE), after.replace(end, other)))
+            replaced = after.replace(end, other)
+            ends.append((Cause(text, CLOSE), replaced))
         if after and self.own:
             prompted = after + self._generation_prompt
             ends.append((Cause("appended a generation prompt", CLOSE), prompted))
@@ -295,7 +301,8 @@ class Feeds:
     @property
     def _pairs(self) -> list[tuple[str, str]]:
         """The prompt and the reply of each row, as an encoder reads them."""
-        return [(turns[-2]["content"], turns[-1]["content"]) for turns in self.turns]
+        last = [turns[-2:] for turns in self.turns]
+        return [(prompt["content"], reply["content"]) for prompt, reply in last]
 
     def _of_pairs(self) -> Iterator[Feed]:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
@@ -342,7 +349,8 @@ class Feeds:
             for each in feed.inputs:
                 n = len(each.ids)
                 if n > length:
-                    each = Input(each.ids[:first] + each.ids[n - last :])
+                    shorter = each.ids[:first] + each.ids[n - last :]
+                    each = Input(shorter)
                 inputs.append(each)
             cause = Cause(
                 f"truncated the {side} to {length} tokens",
@@ -351,7 +359,8 @@ class Feeds:
             return Feed((*feed.causes, cause), tuple(inputs))
 
         if not self.is_encoder:
-            lead = len(self.lead) * self.leading(feed.inputs[0].ids)
+            count = self.leading(feed.inputs[0].ids)
+            lead = len(self.lead) * count
             for kept in {0, lead}:
                 if kept < length:
                     yield cut("beginning", kept, length - kept)
@@ -409,8 +418,9 @@ class Feeds:
     @cached_property
     def _trims(self) -> bool:
         """Whether the template cuts the white space around replies."""
-        probe = [[*self.turns[0][:-1], {"role": "assistant", "content": " x "}]]
-        [(before, _)] = self.sources.rendered(probe) or [("", "")]
+        spaced = {"role": "assistant", "content": " x "}
+        probe = [*self.turns[0][:-1], spaced]
+        [(before, _)] = self.sources.rendered([probe]) or [("", "")]
         return not before.endswith(" x ")
 
     def batched(self, feed: Feed, size: int) -> Iterator[Feed]:
@@ -424,7 +434,8 @@ class Feeds:
 
     def rounded_up(self, feed: Feed, multiple: int) -> Iterator[Feed]:
         """Yield a feed whose texts are padded one by one to a multiple of this many tokens."""
-        widths = [-(-len(each.ids) // multiple) * multiple for each in feed.inputs]
+        lengths = [len(each.ids) for each in feed.inputs]
+        widths = [-(-length // multiple) * multiple for length in lengths]
         yield from self.padded(
             feed, widths, f"texts to a multiple of {multiple} tokens"
         )
@@ -477,7 +488,8 @@ def ends_of(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], i
     whole = tokenizer("a")
     ids = whole["input_ids"]
     n = len(word)
-    start = next((i for i in range(len(ids)) if ids[i : i + n] == word), 0)
+    starts = (i for i in range(len(ids)) if ids[i : i + n] == word)
+    start = next(starts, 0)
     tail = ids[start + n :]
     if start:
         return ids[:start], tail, 1
@@ -498,4 +510,5 @@ def with_padding(
         return added + values if side == "left" else values + added
 
     mask = filled((1,) * n, 0) if is_masked else None
-    return Input(filled(given.ids, pad), mask, given.types and filled(given.types, 0))
+    types = given.types and filled(given.types, 0)
+    return Input(filled(given.ids, pad), mask, types)

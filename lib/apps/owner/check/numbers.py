@@ -54,7 +54,8 @@ class Given:
 
     def of_rows(self, rows: Array) -> "Given":
         """Return what is known of some rows. Their prompts are numbered anew."""
-        groups = np.unique(self.groups[rows], return_inverse=True)[1]
+        kept = self.groups[rows]
+        groups = np.unique(kept, return_inverse=True)[1]
         lengths = {unit: length[rows] for unit, length in self.lengths.items()}
         return Given(self.theirs[rows], groups, lengths)
 
@@ -132,7 +133,8 @@ def fitted(raw: Array, given: Given) -> Iterator[Number]:
     """Yield limits, scales and shifts that are fitted to the other program's rewards."""
     theirs = given.theirs
     yield from limited(raw, theirs)
-    scale = (raw @ theirs) / (raw * raw).sum(axis=1)  # (places,)
+    squares = (raw * raw).sum(axis=1)  # (places,)
+    scale = (raw @ theirs) / squares
     scaled = scale[:, None] * raw
     yield Number(
         "multiplied by {scale:.4g}",
@@ -147,9 +149,11 @@ def fitted(raw: Array, given: Given) -> Iterator[Number]:
     yield Number("added {shift:.4g}", shifted, 1.0, 1, SAME, {"shift": shift})
     mean = theirs.mean()
     apart = raw - raw.mean(axis=1, keepdims=True)
-    slope = apart @ (theirs - mean) / (apart * apart).sum(axis=1)
+    variation = (apart * apart).sum(axis=1)
+    slope = apart @ (theirs - mean) / variation
     predicted = slope[:, None] * apart + mean
-    constants = {"mean": predicted.mean(axis=1), "spread": predicted.std(axis=1)}
+    spread = predicted.std(axis=1)
+    constants = {"mean": predicted.mean(axis=1), "spread": spread}
     text = "rescaled to mean {mean:.4g} and standard deviation {spread:.4g}"
     yield Number(text, predicted, np.abs(slope)[:, None], 2, SAME, constants)
 
@@ -167,9 +171,9 @@ def limited(raw: Array, theirs: Array) -> Iterator[Number]:
             {"low": low, "high": high},
         ),
     ):
-        at_places = {
-            name: np.full(len(raw), value) for name, value in constants.items()
-        }
+        at_places = {}
+        for name, value in constants.items():
+            at_places[name] = np.full(len(raw), value)
         yield Number(text, predicted, 1.0, len(constants), SAME, at_places)
 
 

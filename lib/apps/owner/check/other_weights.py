@@ -63,15 +63,17 @@ def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
     if not (folder / "adapter_config.json").is_file():
         return
     named = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
-    at = plain.open_files(str(given.get("base") or named), "")
+    base = given.get("base") or named
+    at = plain.open_files(str(base), "")
     config = checkpoints.config_of(at)
     bare, _ = checkpoints.from_safetensors(AutoModel, at, config, model.dtype, None)
     cause = Cause(
         "left out the adapter's changes to the weights",
         "merge the adapter, or load it with peft",
     )
-    bare = replace(model, backbone=checkpoints.ready(bare, model.device))
-    yield Reader(bare, reader.heads, (cause,))
+    backbone = checkpoints.ready(bare, model.device)
+    without = replace(model, backbone=backbone)
+    yield Reader(without, reader.heads, (cause,))
 
 
 def of_random_heads(reader: Reader, config: PreTrainedConfig) -> Reader:
@@ -119,16 +121,18 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
     for text, theta in tried.items():
         usual = {"rope_type": "default", "rope_theta": theta}
         kept = {key: held[key] for key in ("partial_rotary_factor",) if key in held}
-        if {**usual, **kept} == held:
+        parameters = {**usual, **kept}
+        if parameters == held:
             continue
         config = copy.deepcopy(backbone.config)
-        config.rope_parameters = {**usual, **kept}
-        rotary = type(backbone.rotary_emb)(config).to(reader.model.device)
+        config.rope_parameters = parameters
+        kind = type(backbone.rotary_emb)
+        rotary = kind(config).to(reader.model.device)
         remedy = f"read rope_parameters of config.json there ({held['rope_theta']:g})"
         other = with_module(backbone, "rotary_emb", rotary)
-        yield Reader(
-            replace(reader.model, backbone=other), reader.heads, (Cause(text, remedy),)
-        )
+        model = replace(reader.model, backbone=other)
+        cause = Cause(text, remedy)
+        yield Reader(model, reader.heads, (cause,))
 
 
 def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:
@@ -144,7 +148,8 @@ def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:
     cause = Cause(
         f"pooled {words[other]}", f"pool {words[held]} there, as config.json says"
     )
-    yield Reader(replace(reader.model, backbone=backbone), [], (cause,))
+    model = replace(reader.model, backbone=backbone)
+    yield Reader(model, [], (cause,))
 
 
 def with_module(backbone: nn.Module, name: str, module: nn.Module) -> nn.Module:
@@ -201,7 +206,8 @@ def rounded_weights(reader: Reader) -> Iterator[Reader]:
             rounded = rounding(kept)
             weight.data = rounded.T if is_turned else rounded
         cause = Cause(f"rounded the weights of layers to {text}", QUANTISED)
-        yield Reader(replace(reader.model, backbone=backbone), reader.heads, (cause,))
+        model = replace(reader.model, backbone=backbone)
+        yield Reader(model, reader.heads, (cause,))
 
 
 def in_half(reader: Reader, dtype: str) -> Iterator[Reader]:
@@ -209,7 +215,8 @@ def in_half(reader: Reader, dtype: str) -> Iterator[Reader]:
     other orders.
     """
     model = reader.model
-    backbone = copy.deepcopy(model.backbone).to(getattr(torch, dtype))
+    copied = copy.deepcopy(model.backbone)
+    backbone = copied.to(getattr(torch, dtype))
     half = replace(model, backbone=backbone, dtype=dtype)
     yield Reader(half, reader.heads)
     if model.attention == "sdpa":

@@ -31,7 +31,8 @@ def printed_to(texts: Sequence[str]) -> Array:
     """
     numbers = [Decimal(text) for text in texts]
     parts = [number.as_tuple() for number in numbers]
-    last = min(0, *(int(part.exponent) for part in parts))
+    exponents = [int(part.exponent) for part in parts]
+    last = min(0, *exponents)
     digits = max(len(part.digits) for part in parts)
     places = [number.adjusted() + 1 - digits for number in numbers]
     return 0.5 * 10.0 ** np.maximum(last, places)

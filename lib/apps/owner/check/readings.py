@@ -67,7 +67,8 @@ class Reader:
             bar,
         ):
             for some in batches(new):
-                self.known.update(zip(some, self._rewards(some), strict=True))
+                rewards = self._rewards(some)
+                self.known.update(zip(some, rewards, strict=True))
                 bar.update(len(some))
         return [self.known[each] for each in inputs]
 
@@ -103,16 +104,22 @@ class Reader:
             starts = range(len(given.ids))
             places = [i for i in starts if given.ids[i : i + n] == header]
             if not places:
-                return np.full((len(given.ids), len(self.heads)), np.nan)
-            gate = (self.heads[0].gate(hidden[places[-1]]),)
-        labels = [head(hidden, *gate).reshape(len(hidden), -1) for head in self.heads]
+                shape = (len(given.ids), len(self.heads))
+                return np.full(shape, np.nan)
+            weights = self.heads[0].gate(hidden[places[-1]])
+            gate = (weights,)
+        labels = []
+        for head in self.heads:
+            rated = head(hidden, *gate)
+            labels.append(rated.reshape(len(hidden), -1))
         rewards = torch.cat(labels, dim=1).float()
         return rewards.cpu().numpy().astype(float)
 
 
 def reader_of(model: RewardModel) -> Reader:
     """Return the reader of a loaded model's one reward."""
-    return Reader(model, [] if model.head is None else [model.head])
+    heads = [] if model.head is None else [model.head]
+    return Reader(model, heads)
 
 
 def batches(inputs: Sequence[Input]) -> Iterator[list[Input]]:
@@ -187,7 +194,8 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
     rewards = []
     for cause, at in positions(reader.model, ids):
         causes.append((cause,))
-        rewards.append([each[i] for each, i in zip(out, at, strict=True)])
+        read_there = zip(out, at, strict=True)
+        rewards.append([each[i] for each, i in read_there])
     causes[0] = ()
     mean = Cause("took the mean over all tokens", "read at the last token")
     causes.append((mean,))
@@ -200,12 +208,14 @@ def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
     last = np.array([len(each) - 1 for each in ids])
     cause = Cause("read at the last token", "say --read-at last here", READ_AT)
     at_end = Place(cause, last)
-    padding = [_last_unlike(model, ids, pad) for pad in _pads(model)]
+    pads = _pads(model)
+    padding = [_last_unlike(model, ids, pad) for pad in pads]
     usual = last
     if model.read_at == "last_not_pad":
-        usual = next((place.at for place in padding if place.cause.row), last)
+        configured = (place.at for place in padding if place.cause.row)
+        usual = next(configured, last)
     found = [Place(Cause("", ""), usual), at_end]
-    for pad, place in zip(_pads(model), padding, strict=True):
+    for pad, place in zip(pads, padding, strict=True):
         found += [place, _before_first(model, ids, pad)]
     for back in range(1, EARLIER + 1):
         cause = Cause(

@@ -123,7 +123,8 @@ class Search:
             self._screen(self._counted(), " more, for any length")
         if self.is_coarse or any(len(fit.causes) < 2 for fit in self.fits):
             return self.fits
-        pairs = [(self.reader, feed) for feed in self.every if len(feed.causes) == 2]
+        of_two = [feed for feed in self.every if len(feed.causes) == 2]
+        pairs = [(self.reader, feed) for feed in of_two]
         for feed in single[1:]:
             if feed.is_own or feed in self.partial:
                 pairs += self._further(feed, others, ())
@@ -155,7 +156,8 @@ class Search:
         longest = max(len(each.ids) for each in feed.inputs)
         low, high = self.partial.get(feed, (0, 0))
         high = min(high, low + MOST_LENGTHS)
-        for length in dict.fromkeys([*range(low, high), *lengths]):
+        different = dict.fromkeys([*range(low, high), *lengths])
+        for length in different:
             if 4 <= length < longest:
                 made.append(self.feeds.truncated(feed, length))
         for each in itertools.chain(*made):
@@ -171,11 +173,13 @@ class Search:
         """Return feeds that a number describes, for those numbers that give the longest row its
         reward.
         """
-        longest = max(self.rows, key=lambda i: len(self.feeds.base[i].ids))
+        base = self.feeds.base
+        longest = max(self.rows, key=lambda i: len(base[i].ids))
         one = self.feeds.of_rows([longest])
         row = np.array([longest])
         reply = one.turns[0][-1]["content"]
-        size = max(len(one.base[0].ids) + WIDER, len(reply))
+        length = len(one.base[0].ids)
+        size = max(length + WIDER, len(reply))
         tried = []
         for count in counts(size):
             for feed in one.counted(count):
@@ -278,8 +282,11 @@ class Search:
         lengths = np.array([len(each.ids) for each in feed.inputs])
         other = min(lengths[~agrees], default=0)
         known, _ = self.partial.get(feed, (0, 0))
-        if agrees.sum() >= 3 and known < max(lengths[agrees]) < other:
-            self.partial[feed] = (int(max(lengths[agrees])), int(other))
+        if agrees.sum() < 3:
+            return
+        longest = max(lengths[agrees])
+        if known < longest < other:
+            self.partial[feed] = (int(longest), int(other))
 
     def of_rows(self, rows: Array) -> "Search":
         """Return the search on some rows."""

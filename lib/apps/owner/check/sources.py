@@ -289,7 +289,8 @@ class Sources:
         header = self._header_of_user()
         cut = []
         for (before, after), turns in zip(self.own, self.turns, strict=True):
-            at = before.find(header + turns[0]["content"].strip())
+            asked = turns[0]["content"].strip()
+            at = before.find(header + asked)
             is_first = at <= len(self.tokenizer.bos_token or "")
             if not header or is_first or turns[0]["role"] != "user":
                 return None
@@ -307,7 +308,8 @@ class Sources:
         [(text, _)] = rendered
         opened = self.model.opened.text if self.model.opened else ""
         closing = self.own[0][1].removesuffix(opened)
-        between = text[text.rfind("xj") + 2 : text.rfind("vw")]
+        start = text.rfind("xj") + 2
+        between = text[start : text.rfind("vw")]
         return between.removeprefix(closing)
 
 
@@ -328,7 +330,9 @@ def other_ends(tokenizer: PreTrainedTokenizerBase, after: str) -> list[tuple[str
 def split_after(text: str, reply: str) -> tuple[str, str]:
     """Return a rendered text up to the end of the reply, and what follows."""
     part = reply if reply in text else reply.strip()
-    at = text.rfind(part) + len(part) if part in text else len(text)
+    at = len(text)
+    if part in text:
+        at = text.rfind(part) + len(part)
     return text[:at], text[at:]
 
 

@@ -36,7 +36,8 @@ def verify(
         score_files.import_items()
     items = spread_sample(scores.read(path), sample, seed)
     answers = {}
-    for prompt, question in items.attrs["metadata"]["prompts"].items():
+    prompts = items.attrs["metadata"]["prompts"]
+    for prompt, question in prompts.items():
         context = json.dumps([{"role": "user", "content": question}])
         printed = [str(reward) for reward in items[prompt]]
         rows = pd.DataFrame(
@@ -55,9 +56,9 @@ def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
             f"a sample of {n} items cannot be drawn; choose 2 to {len(table)}"
         )
     edges = np.linspace(0, len(table), n + 1).astype(int)
-    return table.iloc[
-        np.random.default_rng(seed).integers(edges[:-1], edges[1:])
-    ].reset_index(drop=True)
+    random = np.random.default_rng(seed)
+    drawn = random.integers(edges[:-1], edges[1:])
+    return table.iloc[drawn].reset_index(drop=True)
 
 
 def print_report(name: str, **options: Any) -> bool:

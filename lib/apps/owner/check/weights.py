@@ -133,7 +133,8 @@ def _head(
             f"{found}; helpfulness alone, as the paper's code read it, is not the reward",
             "leave --head out",
         )
-    if LAYOUTS[model.head_name].is_linear and config.num_labels != 1 and label is None:
+    is_linear = LAYOUTS[model.head_name].is_linear
+    if is_linear and config.num_labels != 1 and label is None:
         return note(
             f"{found}; config.json says {config.num_labels} labels, the head has one",
             "elsewhere load with num_labels=1, or the head is drawn at random",
@@ -156,13 +157,14 @@ def vocabulary(tokenizer: PreTrainedTokenizerBase, rows: int) -> Row:
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase, about: Conversation) -> Row:
     """Check whether the control strings that the template prints are tokens of this tokenizer."""
-    strings = dict.fromkeys(
-        CONTROL.findall(about.before.replace(about.prompt.strip(), "") + about.after)
-    )
+    prompt = about.prompt.strip()
+    around = about.before.replace(prompt, "") + about.after
+    strings = dict.fromkeys(CONTROL.findall(around))
     ids = {
         text: tokenizer(text, add_special_tokens=False)["input_ids"] for text in strings
     }
-    if lost := [text for text, parts in ids.items() if tokenizer.unk_token_id in parts]:
+    unknown = tokenizer.unk_token_id
+    if lost := [text for text, parts in ids.items() if unknown in parts]:
         found = (
             f"the template prints {', '.join(lost)}, which this tokenizer does not know"
         )

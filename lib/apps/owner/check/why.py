@@ -79,7 +79,8 @@ class Answer:
             if self.same
             else ""
         )
-        remedies = "; ".join(dict.fromkeys(cause.remedy for cause in self.causes))
+        different = dict.fromkeys(cause.remedy for cause in self.causes)
+        remedies = "; ".join(different)
         return f"It {named}. -> {remedies}.{also}"
 
     def as_json(self) -> str:
@@ -94,8 +95,9 @@ class Answer:
             "same": self.same,
             "explained": self.explained,
             "precision": self.precision,
+            "rows": self.table.to_dict("records"),
         }
-        return json.dumps(about | {"rows": self.table.to_dict("records")}, indent=2)
+        return json.dumps(about, indent=2)
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -170,7 +172,8 @@ def of_precision(name: str, reader: Reader, precision: str) -> list[Cause]:
     if model.is_served or precision == "float32":
         return []
     usual = reward_models.find(name)["dtype"]
-    if precision == checkpoints.dtype_for(usual, model.device, config_in_file(model)):
+    config = config_in_file(model)
+    if precision == checkpoints.dtype_for(usual, model.device, config):
         return []
     remedy = f"compute in float32 there, or say --dtype {precision} here"
     return [Cause(f"computed in {precision}", remedy)]
@@ -193,10 +196,12 @@ def search_for(
     feeds = Feeds(reader.model, turns, bos, template)
     lengths = lengths_of(reader.model, replies)
     theirs = rows["printed"].astype(float).to_numpy()
-    given = Given(theirs, rows["context"].factorize()[0], lengths)
+    groups = rows["context"].factorize()[0]
+    given = Given(theirs, groups, lengths)
     search = Search(reader, feeds, given, slack, noise=0.0, label=label)
     usual = places(reader, search.base)[1][0]  # (n, labels)
-    spread = np.abs(usual - np.median(usual, axis=0)).max()
+    centre = np.median(usual, axis=0)
+    spread = np.abs(usual - centre).max()
     search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(
         np.abs(usual).max()
     )
@@ -211,9 +216,10 @@ def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
         "words": [reply.split() for reply in replies],
         "characters": replies,
     }
-    return {
-        unit: np.array([len(each) for each in parts]) for unit, parts in units.items()
-    }
+    lengths = {}
+    for unit, parts in units.items():
+        lengths[unit] = np.array([len(each) for each in parts])
+    return lengths
 
 
 def found_in(
@@ -231,10 +237,11 @@ def found_in(
     search.wanted = {cause for fit in found for cause in fit.feed.causes}
     if not found:
         return [], precision
+    by_fit = [set(fit.causes) for fit in found]
     used = [
         reader
         for reader in others
-        if any(set(reader.cause) <= set(fit.causes) for fit in found)
+        if any(set(reader.cause) <= causes for causes in by_fit)
     ]
     return all_fits(search, used, printed)
 
@@ -256,9 +263,10 @@ def rows_that_differ(search: Search) -> Array:
     """Return AT_ONCE neighbouring rows, the first of which differ. Batches begin where they do in
     all rows.
     """
-    here = places(search.reader, search.base)[1][0][:, search.label]
-    apart = np.abs(search.given.theirs - here) > search.slack + search.noise
-    first = int(apart.argmax()) // LARGEST_BATCH * LARGEST_BATCH
+    usual = places(search.reader, search.base)[1][0]  # (n, labels)
+    apart = np.abs(search.given.theirs - usual[:, search.label])
+    differs = apart > search.slack + search.noise
+    first = int(differs.argmax()) // LARGEST_BATCH * LARGEST_BATCH
     first = min(first, len(apart) - AT_ONCE)
     return np.arange(first, first + AT_ONCE)
 
@@ -285,7 +293,8 @@ def _answer(
     theirs = rows["printed"].astype(float).to_numpy()
     left = np.abs(theirs - first.predicted)
     difference = np.abs(theirs - here)
-    asked = [json.loads(text)[-1]["content"] for text in rows["context"]]
+    contexts = map(json.loads, rows["context"])
+    asked = [turns[-1]["content"] for turns in contexts]
     table = pd.DataFrame(
         {
             "prompt": asked,
@@ -296,7 +305,9 @@ def _answer(
             "left over": left,
         }
     )
-    explained = 1 - left.mean() / difference.mean() if difference.mean() else 1.0
+    explained = 1.0
+    if difference.mean():
+        explained = 1 - left.mean() / difference.mean()
     return Answer(
         name, first.causes, found, float(explained), precision, list(same), table
     )
@@ -316,7 +327,8 @@ def read_rewards(file: Path) -> pd.DataFrame:
     printed = rows[named[0]].astype(str)
     numbers = pd.to_numeric(printed, errors="coerce")
     if not np.isfinite(numbers).all():
-        number = int(np.flatnonzero(~np.isfinite(numbers))[0]) + 1
+        unreadable = np.flatnonzero(~np.isfinite(numbers))
+        number = int(unreadable[0]) + 1
         raise InputError(
             f"{file}, row {number}: the reward {printed.iloc[number - 1]!r} is no number; correct "
             "it"
@@ -340,7 +352,8 @@ def why(
     """Print why another program's rewards, in a file, differ from the model's. Return the code
     of the answer.
     """
-    answer = explain(name, read_rewards(Path(rewards)), template=template, **options)
+    rows = read_rewards(Path(rewards))
+    answer = explain(name, rows, template=template, **options)
     if as_json:
         print(answer.as_json())
         return answer.code
@@ -351,11 +364,13 @@ def why(
 def as_text(table: pd.DataFrame) -> str:
     """Return the rows of an answer as a table to print, of many rows those furthest apart."""
     apart = (table["theirs"] - table["here"]).abs()
-    shown = table.loc[np.sort(apart.nlargest(MOST_SHOWN).index)]
+    furthest = apart.nlargest(MOST_SHOWN).index
+    shown = table.loc[np.sort(furthest)]
     texts = shown[["prompt", "reply"]].map(
         lambda text: show_token(text, 30).replace("␣", " ")
     )
-    printed = shown.assign(**texts).to_string(index=False, float_format="{:.5g}".format)
+    readable = shown.assign(**texts)
+    printed = readable.to_string(index=False, float_format="{:.5g}".format)
     if len(table) > len(shown):
         printed += f"\nThese {len(shown)} of {len(table):,} rows are furthest apart."
     return printed

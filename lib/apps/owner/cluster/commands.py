@@ -55,7 +55,8 @@ def connected(on: str) -> Iterator[None]:
     try:
         if address not in ("local", "auto"):  # Ray itself would try for minutes
             host, _, port = address.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), timeout=10).close()
+            connection = socket.create_connection((host, int(port)), timeout=10)
+            connection.close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **store)
     except Exception as error:
         # Ray's own checks of versions and addresses fail in many ways
@@ -73,7 +74,8 @@ def task(function: Callable, asks: dict, *given):
     """Start a task of Ray; return its reference. asks: options such as num_cpus, num_gpus and
     memory in bytes.
     """
-    return ray.remote(function).options(max_retries=RETRIES, **asks).remote(*given)
+    remote = ray.remote(function).options(max_retries=RETRIES, **asks)
+    return remote.remote(*given)
 
 
 def error_in(error: BaseException) -> Exception:
@@ -103,9 +105,9 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     revision = options.get("revision") or entry["revision"]
     files = plain.open_files(entry["hub_id"], revision, base=options.get("base"))
     config = checkpoints.config_of(files)
-    dtype = checkpoints.dtype_for(
-        options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config
-    )
+    asked = options.get("dtype") or entry["dtype"]
+    device = options.get("device") or "cpu"
+    dtype = checkpoints.dtype_for(asked, device, config)
     parameters = weights.numbers_stored(files).total()
     memory = int(parameters * weights.size_of(dtype) * weights.BESIDE)
 
@@ -114,9 +116,10 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
 
         return torch.cuda.get_device_properties(0).total_memory
 
-    card = (
-        ray.get(ray.remote(num_gpus=1 / STEPS)(card_memory).remote()) if on_cards else 0
-    )
+    card = 0
+    if on_cards:
+        measure = ray.remote(num_gpus=1 / STEPS)(card_memory)
+        card = ray.get(measure.remote())
     asks, fits = place(memory, parameters < SMALL, nodes, models, card)
     return asks, options if fits else options | {"stream": True}
 
@@ -138,7 +141,10 @@ def place(
     if not card:
         cores = 1 if small else max(1, int(most["CPU"]))
         fits = memory <= most["memory"]
-        return {"num_cpus": cores} | ({"memory": memory} if fits else {}), fits
+        asks = {"num_cpus": cores}
+        if fits:
+            asks["memory"] = memory
+        return asks, fits
     needed = memory / (USABLE * card)  # cards
     fair = (
         math.floor(STEPS * sum(node.get("GPU", 0) for node in nodes) / models) / STEPS
@@ -183,7 +189,8 @@ def score(
     failed: dict[str, BaseException] = {}
     how = {"reply_mode": reply_mode, "bos": bos}
     with connected(on):
-        running = _start(models, study, given, (texts, tokens, how), failed)
+        what = (texts, tokens, how)
+        running = _start(models, study, given, what, failed)
         for ended in tqdm(
             as_completed(running), "models", len(running), unit=" models"
         ):
@@ -233,7 +240,8 @@ def _print_end(
     study: Collection, names: list[str], failed: dict[str, BaseException]
 ) -> None:
     """Print which models were scored, which failed and why, and where the tables are."""
-    lines = score_lines(study, [name for name in names if name not in failed])
+    scored = [name for name in names if name not in failed]
+    lines = score_lines(study, scored)
     lines += [f"{name} failed: {cause_of(error)}" for name, error in failed.items()]
     print("\n".join([*lines, f"The score tables are in {shown_path(study.scores)}."]))
 
@@ -297,7 +305,8 @@ class OnCluster:
             )
             return workers.outcome(job)
 
-        reference = task(execute, self.asks.get(job.model, {"num_cpus": 1}))
+        asks = self.asks.get(job.model, {"num_cpus": 1})
+        reference = task(execute, asks)
 
         def ended() -> Result:
             try:
@@ -311,7 +320,8 @@ class OnCluster:
         self, running: list[workers.Running], seconds: float
     ) -> workers.Running | None:
         """Wait until a job has ended; return it, or None after these seconds."""
-        done, _ = ray.wait([job.handle for job in running], timeout=seconds)
+        handles = [job.handle for job in running]
+        done, _ = ray.wait(handles, timeout=seconds)
         return next((job for job in running if job.handle in done), None)
 
     def stop(self, running: Iterable[workers.Running]) -> None:

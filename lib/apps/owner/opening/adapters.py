@@ -39,7 +39,8 @@ def adapter_of(folder: Path) -> dict:
     another kind.
     """
     adapter = read_json(folder / "adapter_config.json", "save the adapter again")
-    for name, known in (("peft_type", ("LORA",)), ("init_lora_weights", START_VALUES)):
+    checked = (("peft_type", ("LORA",)), ("init_lora_weights", START_VALUES))
+    for name, known in checked:
         if adapter.get(name) not in known:
             raise InputError(
                 f"{folder} is an adapter with {name} {adapter.get(name)!r}, which is not merged "
@@ -160,7 +161,8 @@ def _merged(
             f"the base lacks {min(lost).removeprefix('base_model.model.')}"
         )
     held = peft.get_peft_model_state_dict(model)
-    for name in stored.keys() | {name for name in held if ".lora_" in name}:
+    in_model = {name for name in held if ".lora_" in name}
+    for name in stored.keys() | in_model:
         in_both = name in stored and name in held
         if not in_both or not torch.equal(held[name].float(), stored[name].float()):
             raise ValueError(f"it does not take up {name} as it is there")

@@ -26,7 +26,8 @@ def load(checkpoint: Checkpoint, options: Options) -> RewardModel:
     checkpoints.refuse_unloaded(checkpoint.folder, report)
     checkpoint.files.refuse_changed()
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
-    last = [part for part in linear if part.out_features == config.num_labels][-1]
+    classifiers = [part for part in linear if part.out_features == config.num_labels]
+    last = classifiers[-1]
     # it gets one output
     last.weight = nn.Parameter(last.weight[row])
     if last.bias is not None:

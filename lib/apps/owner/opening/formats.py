@@ -128,15 +128,20 @@ def _renamed(
     for name, tensor in tensors.items():
         if name in replaced:
             continue
-        for part, its_rows in _apart(name.replace(SAVED, "."), tensor, config).items():
+        plain = name.replace(SAVED, ".")
+        for part, its_rows in _apart(plain, tensor, config).items():
             if ordinary := _ordinary_name(part, kind):
                 found[ordinary] = its_rows
-    if is_reward_head({name: tensor.shape for name, tensor in found.items()}):
+    shapes: dict[str, Sequence[int]] = {
+        name: tensor.shape for name, tensor in found.items()
+    }
+    if is_reward_head(shapes):
         found = {
             name.replace("lm_head.", "score."): tensor for name, tensor in found.items()
         }
         rows["lm_head"] = len(found["score.weight"])
-    rows.update({name: len(tensor) for name, tensor in found.items() if name in HEADS})
+    heads = {name: len(tensor) for name, tensor in found.items() if name in HEADS}
+    rows.update(heads)
     return found
 
 
@@ -244,7 +249,8 @@ def write(
         ) as file:
             save_file(tensors, file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(tensors, name)
-    for path in (path for source in sources for path in source.glob("*")):
+    files = (path for source in sources for path in source.glob("*"))
+    for path in files:
         beside = (
             path.suffix in (".json", ".jinja", ".model", ".txt")
             and ".index" not in path.name
@@ -313,7 +319,10 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
     head_dim = config["hidden_size"] // config["num_attention_heads"]
     # (kv_heads, group + 2, head_dim, ...)
     rows = tensor.unflatten(0, (kv_heads, -1, head_dim))
-    parts = {"q": rows[:, :-2], "k": rows[:, -2:-1], "v": rows[:, -1:]}
+    queries = rows[:, :-2]
+    keys = rows[:, -2:-1]
+    values = rows[:, -1:]
+    parts = {"q": queries, "k": keys, "v": values}
     return {
         f"{start}.self_attn.{part}_proj.{end}": its_rows.flatten(0, 2)
         for part, its_rows in parts.items()

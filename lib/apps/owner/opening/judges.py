@@ -41,10 +41,10 @@ def token_head(checkpoint: Checkpoint, tokens: str) -> Head:
         name: open_tensors(checkpoint.tensors[key].path).get_slice(key)
         for name, key in places.items()
     }
-    tensors = {
-        name: torch.cat([table[i : i + 1] for i in ids]).float()
-        for name, table in tables.items()
-    }
+    tensors = {}
+    for name, table in tables.items():
+        rows = [table[i : i + 1] for i in ids]
+        tensors[name] = torch.cat(rows).float()
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     head = new_head("next_token", checkpoint.config, shapes)
     head.load_state_dict(tensors)
@@ -96,7 +96,8 @@ def _output_matrix(checkpoint: Checkpoint, largest: int) -> dict[str, str]:
     if not places and config.tie_word_embeddings and is_causal:
         tied = [key for key in keys if key.endswith(EMBEDDINGS)]
         places = {"lm_head.weight": tied[0]} if tied else {}
-    scaled = [name for name in SCALES if getattr(config, name, None) not in (None, 1)]
+    scales = {name: getattr(config, name, None) for name in SCALES}
+    scaled = [name for name, scale in scales.items() if scale not in (None, 1)]
     problem = ""
     if scaled:
         problem = f"scales its logits ({scaled[0]})"

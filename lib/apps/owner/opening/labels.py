@@ -52,7 +52,8 @@ def load_head(
     tensors = files.read_tensors(names)
     if LAYOUTS[head_name].is_linear:
         for name in _of_last_layer(head, tensors):
-            rows = row_of(len(tensors[name]), label, names[name], config)
+            outputs = len(tensors[name])
+            rows = row_of(outputs, label, names[name], config)
             tensors[name] = tensors[name][rows]
             report["mismatched_keys"].discard(names[name])
     elif label is not None:

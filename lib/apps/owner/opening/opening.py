@@ -87,7 +87,9 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     InputError for an option that only the other kind of model has.
     """
     given = {option: value for option, value in options.items() if value is not None}
-    unused = set(given) - OF_IMPLICIT if reference else set(given) & {"beta", "end"}
+    unused = set(given) & {"beta", "end"}
+    if reference:
+        unused = set(given) - OF_IMPLICIT
     if unused:
         which = "not for" if reference else "only for"
         raise InputError(

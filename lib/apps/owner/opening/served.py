@@ -106,9 +106,11 @@ def load(url: str, options: Options) -> RewardModel:
         files=files,
         reader=AskServer,
     )
-    server.refuse_squashed(
-        [model.encode(model.conversation(asked), [reply])[0] for asked, reply in PROBES]
-    )
+    probes = []
+    for asked, reply in PROBES:
+        conversation = model.conversation(asked)
+        probes.append(model.encode(conversation, [reply])[0])
+    server.refuse_squashed(probes)
     return model
 
 
@@ -195,7 +197,8 @@ class Server:
                 self.probes = [lowest, highest]
                 self.probe_rewards = np.array([low, high])
             return numbers
-        first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
+        lowest, highest = self.probes
+        first, *rewards, last = self.numbers([lowest, *inputs, highest])
         now = np.array([first, last])
         before = self.probe_rewards
         apart = abs(before[1] - before[0])
@@ -272,7 +275,8 @@ class Server:
             if self.is_sglang:
                 return [plain_numbers(each["embedding"]) for each in answer]
             in_order = sorted(answer["data"], key=itemgetter("index"))
-            if [each["index"] for each in in_order] != list(range(len(in_order))):
+            indices = [each["index"] for each in in_order]
+            if indices != list(range(len(in_order))):
                 raise ValueError("its indices are not 0 to n - 1, each once")
             return [plain_numbers(each["probs"]) for each in in_order]
 
@@ -337,7 +341,8 @@ class Server:
         """
         raw = self.numbers(inputs)
         activated = self.numbers(inputs, activation=True)
-        beyond = bool(((raw < 0) | (raw > 1)).any())
+        is_outside = (raw < 0) | (raw > 1)
+        beyond = bool(is_outside.any())
         is_sigmoid = np.allclose(activated, expit(raw), atol=SAME)
         is_raw = beyond and np.allclose(activated, raw, atol=SAME)
         if not (is_sigmoid or is_raw):
