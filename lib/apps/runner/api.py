@@ -126,7 +126,8 @@ def score(
     table = pd.concat(parts, ignore_index=True)
     is_long = table["input"].str.len() > INPUT_SHOWN
     end = "…" + table["input"].str[1 - INPUT_SHOWN :]
-    return table.assign(input=table["input"].mask(is_long, end))
+    shown = table["input"].mask(is_long, end)
+    return table.assign(input=shown)
 
 
 def _rows(prompts: str | Sequence, replies: Sequence[str] | None) -> list[dict]:

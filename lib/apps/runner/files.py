@@ -47,7 +47,8 @@ def parameters_of(notebook: Path) -> dict:
     """Return the parameters of a notebook and their defaults: the literals of its cell tagged
     `parameters`.
     """
-    sources = [cell.source for cell in with_tag(read(notebook), "parameters")]
+    cells = with_tag(read(notebook), "parameters")
+    sources = [cell.source for cell in cells]
     lines = ast.parse("\n".join(sources)).body
     return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
 
@@ -124,7 +125,8 @@ def cause_of(error: BaseException) -> str:
         return shortage
     raised = getattr(error, "ename", type(error).__name__)
     text = getattr(error, "evalue", str(error))
-    first = (text.strip().splitlines() or ["no message"])[0]
+    lines = text.strip().splitlines()
+    first = (lines or ["no message"])[0]
     return first if raised == InputError.__name__ else f"{raised}: {first}"
 
 

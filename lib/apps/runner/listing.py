@@ -41,5 +41,6 @@ def figure(item: str) -> None:
         pictures = EMBEDDED.figures if folder == ROOT / "notebooks" else folder
         for path in sorted(folder.glob(f"{notebook}*.ipynb")):
             print(f"  {path.relative_to(ROOT)}")
-            for file, alt in pictures_of(with_tag(read(path), tag)).items():
+            cells = with_tag(read(path), tag)
+            for file, alt in pictures_of(cells).items():
                 print(f"    {(pictures / file).relative_to(ROOT)}: {alt}")

@@ -60,7 +60,8 @@ def write_page(executed: Path, page: Path, title: str) -> None:
         extra_template_paths=[str(TEMPLATES)],
         template_file="notebook.html.j2",
     )
-    body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": title}})
+    named = {"metadata": {"name": title}}
+    body, _ = exporter.from_notebook_node(notebook, named)
     with replacing(page) as part:
         part.write_text(body, encoding="utf-8")
 

@@ -391,7 +391,9 @@ def job_of(notebook: Path) -> Job | None:
     defaults = files.parameters_of(notebook)
     study = Collection(defaults["collection"])
     own = study.kind == "own" and defaults.get("model")
-    models = {} if study.is_published else find_models([own] if own else [])
+    models: dict[str, str] = {}
+    if not study.is_published:
+        models = find_models([own] if own else [])
     jobs = plan(notebook.parent, study, models)  # with all of its samples
     return next(
         (

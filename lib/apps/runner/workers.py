@@ -123,7 +123,8 @@ def first_to_end(running: list[Running], seconds: float) -> Running | None:
     """Wait until a running job has answered or ended; return it. None if that takes longer than
     these seconds.
     """
-    answers = wait([job.handle[1] for job in running], seconds)
+    connections = [job.handle[1] for job in running]
+    answers = wait(connections, seconds)
     ended = (job for job in running if job.handle[1] in answers)
     return next(ended, None)
 

@@ -78,7 +78,8 @@ def leave_tokens_out_of_search(app: Sphinx, page: nodes.document) -> None:
     words in clear.
     """
     for raw in page.findall(nodes.raw):
-        raw["classes"] += ["no-search"] if TOKENS in raw.astext() else []
+        if TOKENS in raw.astext():
+            raw["classes"] += ["no-search"]
 
 
 def _link_terms(app: Sphinx, page: nodes.document, docname: str) -> None:
@@ -141,7 +142,8 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
                     internal=True,
                     classes=["term"],
                 )
-                pieces += [nodes.Text(text[end : use.start()]), link]
+                before = nodes.Text(text[end : use.start()])
+                pieces += [before, link]
                 end = use.end()
         if pieces:
             rest = nodes.Text(text[end:])

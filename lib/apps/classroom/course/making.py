@@ -274,7 +274,8 @@ def _write_guide(folder: Path, has_book: bool, has_explorer: bool) -> None:
         .joinpath("START.md")
         .read_text(encoding="utf-8")
     )
-    for name, is_there in (("{book}", has_book), ("{explorer}", has_explorer)):
+    optional = (("{book}", has_book), ("{explorer}", has_explorer))
+    for name, is_there in optional:
         start = start.replace(name, "" if is_there else " (not in this copy)")
     (folder / "START.md").write_text(start, encoding="utf-8")
 

@@ -72,10 +72,10 @@ def rewards_of(study: Collection) -> pd.DataFrame:
     """Return all rewards of a collection: texts x (model, prompt), in columns named `model
     prompt`.
     """
-    parts = [
-        table.set_index("text")[scores.prompt_names(table)].add_prefix(f"{name} ")
-        for name, table in scores.read_all(study).items()
-    ]
+    parts = []
+    for name, table in scores.read_all(study).items():
+        rewards = table.set_index("text")[scores.prompt_names(table)]
+        parts.append(rewards.add_prefix(f"{name} "))
     return pd.concat(parts, axis=1)
 
 

@@ -176,10 +176,10 @@ def rewards_of(
         table = making.vocabulary_of(model, study, bos)
         typed = measures.type_texts(model, bos)
         if replies is None:
-            made = [
-                making.pairs(model, measures.words_at(table, end), end, bos)
-                for end in measures.ENDS
-            ]
+            made = []
+            for end in measures.ENDS:
+                words = measures.words_at(table, end)
+                made.append(making.pairs(model, words, end, bos))
             survivors = pd.concat(made).query("survives")
             replies = pd.Index(survivors["reply"].unique())
         rewards = engine.score_replies(
@@ -277,8 +277,10 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     both = both.assign(moved=both["last"] - both["first"]).sort_values(
         "moved", ascending=False, kind="stable"
     )
-    up = both[both["moved"] > ROUNDING].head(MOVED)
-    down = both[both["moved"] < -ROUNDING].tail(MOVED)[::-1]
+    rose = both[both["moved"] > ROUNDING]
+    up = rose.head(MOVED)
+    fell = both[both["moved"] < -ROUNDING]
+    down = fell.tail(MOVED)[::-1]
     ends = [up.assign(end="up"), down.assign(end="down")]
     return pd.concat(ends, ignore_index=True)
 

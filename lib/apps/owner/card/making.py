@@ -139,7 +139,8 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     heads and a check.
     """
     rewards = measures.rewards_in(table.set_index("text"))
-    measured = measures.of_model(rewards, np.nan).drop(index="read_as_itself")
+    measured = measures.of_model(rewards, np.nan)
+    measured = measured.drop(index="read_as_itself")
     measured, compared = placed(
         measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan)),
         study,

@@ -197,7 +197,8 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
     error = half / stats.t.ppf(0.975, freedom)
     distance = (ends["estimate"] - null).abs()
     t = distance / error
-    p = pd.Series(2 * stats.t.sf(t, freedom), measured.index)
+    two_sided = 2 * stats.t.sf(t, freedom)
+    p = pd.Series(two_sided, measured.index)
     random_p = measured["random_p"].fillna(0.0)
     p = np.maximum(p, random_p)[p.notna()]
     adjusted = pd.Series(stats.false_discovery_control(p), p.index)
@@ -249,7 +250,8 @@ def of_models(
     values = kinds.undervalued_kinds(
         people, rewards["items"].loc[people.index], kind_of, neighbours
     )
-    for kind, group in values.groupby(kind_of.loc[values.index]):
+    by_kind = values.groupby(kind_of.loc[values.index])
+    for kind, group in by_kind:
         key = f"undervalued_{str(kind).split()[0]}"
         measured[key] = Measured(group.mean(), mean_influence(group))
     return {key: measured[key] for key in MEASURES.index if key in measured}

@@ -57,7 +57,8 @@ def publish() -> Path:
     path = scores.path_of(WORDS, WORDS.models[0])
     of_words = scores.read(path)["text"]
     words = sorted(of_words[of_words.map(is_word)])
-    write_csv(pd.DataFrame({"word": words}), measures.FOLDER / "words.csv")
+    listed = pd.DataFrame({"word": words})
+    write_csv(listed, measures.FOLDER / "words.csv")
     elo = score_files.human_ratings().set_index("item")["elo"]
     ranks = elo.rank(ascending=False).rename("people_rank")
     path = scores.path_of(ITEMS, ITEMS.models[0])

@@ -246,7 +246,8 @@ def reply_tables(card: Card, blur: bool) -> list[Markup]:
         shown = tokens.rename(columns={"text": "token"})[
             ["position", "token", "reward"]
         ]
-        tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
+        caption = f"Tokens {ENDS[end]}"
+        tables.append(display.table_html(shown, ["token"], blur, caption))
     for end, pairs in card.pairs.items():
         best = pairs.query("survives").head(PAIRS_SHOWN)
         shown = best[["reply", "reward"]]

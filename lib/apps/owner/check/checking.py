@@ -265,7 +265,8 @@ def distances(
     for feed in others:
         _, of_feed = places(reader, feed)
         tried[feed.causes[0]] = of_feed[0, :, 0]
-    for (cause,), at in zip(where[1:], rewards[1:], strict=True):
+    elsewhere = zip(where[1:], rewards[1:], strict=True)
+    for (cause,), at in elsewhere:
         tried[cause] = at[:, 0]
     apart = {}
     for cause, moved in tried.items():

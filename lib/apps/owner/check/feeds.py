@@ -420,7 +420,8 @@ class Feeds:
         """Whether the template cuts the white space around replies."""
         spaced = {"role": "assistant", "content": " x "}
         probe = [*self.turns[0][:-1], spaced]
-        [(before, _)] = self.sources.rendered([probe]) or [("", "")]
+        rendered = self.sources.rendered([probe])
+        [(before, _)] = rendered or [("", "")]
         return not before.endswith(" x ")
 
     def batched(self, feed: Feed, size: int) -> Iterator[Feed]:

@@ -166,13 +166,16 @@ def with_module(backbone: nn.Module, name: str, module: nn.Module) -> nn.Module:
 def to_steps(weight: Tensor, largest: Tensor) -> Tensor:
     """Return weights rounded to 127 steps up to the largest one, as int8 keeps them."""
     step = (largest / 127).clamp(min=1e-12)
-    return (weight / step).round().clamp(-128, 127) * step
+    steps = (weight / step).round()
+    return steps.clamp(-128, 127) * step
 
 
 def to_fp8(weight: Tensor, largest: Tensor) -> Tensor:
     """Return weights rounded to fp8 (E4M3), of which the largest one becomes 448."""
-    scale = (largest / torch.finfo(FP8).max).clamp(min=1e-12)
-    return (weight / scale).to(FP8).to(weight.dtype) * scale
+    scale = largest / torch.finfo(FP8).max
+    scale = scale.clamp(min=1e-12)
+    rounded = (weight / scale).to(FP8)
+    return rounded.to(weight.dtype) * scale
 
 
 # name -> (weight of a layer, outputs first) -> rounded weight

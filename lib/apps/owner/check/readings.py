@@ -56,7 +56,8 @@ class Reader:
         """Return the rewards at every position of each input, (length, labels); of an encoder,
         at one position.
         """
-        new = [each for each in dict.fromkeys(inputs) if each not in self.known]
+        different = dict.fromkeys(inputs)
+        new = [each for each in different if each not in self.known]
         new.sort(key=lambda each: len(each.ids))
         bar = tqdm(
             total=len(new), unit=" texts", leave=False, delay=DELAY, disable=None

@@ -270,7 +270,8 @@ class Search:
         begin; arrays are (n,).
         """
         predicted = number.predicted[0]
-        if predicted.std() < CONSTANT * self.given.theirs.std():
+        spread = self.given.theirs.std()
+        if predicted.std() < CONSTANT * spread:
             return
         error = float(apart.mean())
         if self.nearest is None or error < self.nearest.error:

@@ -32,7 +32,8 @@ def verify(
             f"choose from {', '.join(ten.index)}"
         )
     nickname = registry.find_in(models, name, "reward model")["nickname"]
-    if not (path := scores.path_of(ITEMS, nickname)).is_file():
+    path = scores.path_of(ITEMS, nickname)
+    if not path.is_file():
         score_files.import_items()
     items = spread_sample(scores.read(path), sample, seed)
     answers = {}

@@ -357,7 +357,8 @@ def why(
     if as_json:
         print(answer.as_json())
         return answer.code
-    print(answer.line, "", as_text(answer.table), sep="\n")
+    shown = as_text(answer.table)
+    print(answer.line, "", shown, sep="\n")
     return answer.code
 
 

@@ -322,7 +322,8 @@ class OnCluster:
         """Wait until a job has ended; return it, or None after these seconds."""
         handles = [job.handle for job in running]
         done, _ = ray.wait(handles, timeout=seconds)
-        return next((job for job in running if job.handle in done), None)
+        ended = (job for job in running if job.handle in done)
+        return next(ended, None)
 
     def stop(self, running: Iterable[workers.Running]) -> None:
         """Cancel what still runs."""
