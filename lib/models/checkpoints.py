@@ -157,7 +157,8 @@ def parsed_config(folder: Path) -> PreTrainedConfig:
             return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     # what is not checked there fails in as many ways as there are fields
     except Exception as error:
-        message = " ".join(str(error).split()).partition(". ")[0][:150]
+        on_one_line = " ".join(str(error).split())
+        message = on_one_line.partition(". ")[0][:150]
         raise InputError(
             f"{place} is not of an architecture that transformers knows ({message}), and code in "
             "its repository is not run; give another checkpoint, or install a newer transformers"
@@ -179,7 +180,8 @@ def _problem_of(config: PreTrainedConfig) -> str:
     window = getattr(config, "sliding_window", None)
     # transformers writes 0 where a model could have a window, but has none
     unused = window == 0 and not getattr(config, "use_sliding_window", True)
-    if not (window is None or unused or isinstance(window, int) and window > 0):
+    is_count = isinstance(window, int) and window > 0
+    if not (window is None or unused or is_count):
         return (
             f"has a config.json where sliding_window is {window!r}; write a number of tokens, "
             "or null"
@@ -208,7 +210,8 @@ def _two_rope_bases(fields: dict) -> str:
     names one or none.
     """
     text = fields.get("text_config")
-    for each in (fields, text) if isinstance(text, dict) else (fields,):
+    levels = (fields, text) if isinstance(text, dict) else (fields,)
+    for each in levels:
         parameters = each.get("rope_parameters")
         base = each.get("rope_theta")
         other = parameters.get("rope_theta") if isinstance(parameters, dict) else None
@@ -382,7 +385,9 @@ def _limit_positions(model: PreTrainedModel, folder: Path) -> None:
             *given[:1],
         )
         positions = named.get("position_ids")
-        length = read.shape[1] if positions is None else int(positions.max()) + 1
+        length = read.shape[1]
+        if positions is not None:
+            length = int(positions.max()) + 1
         if length > min(limits):
             raise InputError(
                 f"{folder} reads at most {min(limits):,} tokens, not {length:,}; shorten the "
@@ -402,7 +407,8 @@ def length_limit(config: PreTrainedConfig) -> int | None:
     """
     rope = getattr(config, "rope_parameters", None) or {}
     # one, or one per kind of layer
-    ropes = [rope, *(value for value in rope.values() if isinstance(value, dict))]
+    of_kinds = [value for value in rope.values() if isinstance(value, dict)]
+    ropes = [rope, *of_kinds]
     limits = [
         config.max_position_embeddings
         for rope in ropes
@@ -425,7 +431,8 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
         for module in model.modules():
             if not hasattr(module, "original_max_seq_len"):
                 continue
-            for name in [*vars(module), *dict(module.named_buffers(recurse=False))]:
+            buffers = dict(module.named_buffers(recurse=False))
+            for name in [*vars(module), *buffers]:
                 if name.endswith("max_seq_len_cached"):
                     setattr(module, name, module.original_max_seq_len)
                 elif name.endswith("original_inv_freq"):
@@ -447,7 +454,8 @@ def built_from(folder: Path) -> Iterator[None]:
     """Turn a failure to build a model into one line: too little memory, or a config.json that is
     wrong.
     """
-    gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
+    sizes = [path.stat().st_size for path in folder.glob("*.safetensors")]
+    gigabytes = sum(sizes) / 1e9
     memory = (
         f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and "
         "twice that in float32 if they are kept in half precision; use a GPU or a machine with more"

@@ -457,7 +457,8 @@ def hashed(
                 raise OSError("it is not a file")
             states[path] = _state_and_hash(path)
         name = os.fsencode(path.relative_to(folder))
-        digest.update(name + b"\0" + bytes.fromhex(states[path][1]))
+        of_file = bytes.fromhex(states[path][1])
+        digest.update(name + b"\0" + of_file)
     # a folder that cannot be written: they are hashed again the next time
     with contextlib.suppress(InputError):
         _DIGESTS.keep()

@@ -85,7 +85,8 @@ def each(function: Callable, jobs: list, processes: int) -> Iterator:
         return
     # Spawned, not forked: a fork of a process in which torch has computed may hang.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(jobs)), spawn, _begin) as pool:
+    workers = min(processes, len(jobs))
+    with ProcessPoolExecutor(workers, spawn, _begin) as pool:
         yield from pool.map(function, jobs)
 
 

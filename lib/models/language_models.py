@@ -133,7 +133,8 @@ def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
     """Return the natural logarithms of the softmax of all outputs' logits, (n,) float32."""
-    return torch.log_softmax(torch.tensor(logits, dtype=torch.float32), dim=-1).numpy()
+    tensor = torch.tensor(logits, dtype=torch.float32)
+    return torch.log_softmax(tensor, dim=-1).numpy()
 
 
 def score_vocabulary(
@@ -157,8 +158,9 @@ def score_vocabulary(
         unnamed[name] = max(
             0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum())
         )
+    is_local = Path(model.hub_id).is_dir()
     metadata = {
-        "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
+        "model": model.nickname if is_local else model.hub_id,
         "revision": model.revision,
         "quantity": "natural log-probability of the next token",
         "frame": "chat template" if model.tuned else conversations.FRAME,

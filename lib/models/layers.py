@@ -122,7 +122,8 @@ class Layers:
         ] + of_norm
 
     def _tensors(self, number: int) -> dict[str, Tensor]:
-        return {name: self._read(name).to(self.device) for name in self._names(number)}
+        names = self._names(number)
+        return {name: self._read(name).to(self.device) for name in names}
 
     def _with(self, number: int, tensors: dict[str, Tensor]) -> PreTrainedModel:
         model = self._one_layer(number)
@@ -253,10 +254,11 @@ def open_layers(source: Source) -> tuple[PreTrainedModel, Layers]:
     }
     checkpoints.refuse_unloaded(source.folder, report)
     kind = skeleton.dtype
+    places = {name: (tensor.path, key) for name, (key, tensor) in stored.items()}
     layers = Layers(
         files=source.files,
         config=source.config,
-        places={name: (tensor.path, key) for name, (key, tensor) in stored.items()},
+        places=places,
         sizes={
             name: math.prod(shape) * kind.itemsize for name, shape in expected.items()
         },

@@ -365,12 +365,14 @@ def complete(
     attention = checkpoint.attention
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
+    if head is not None:
+        head = head.to(checkpoint.device).eval()
     fields = {
         "revision": checkpoint.files.revision,
         "head_name": checkpoint.head_name,
         "attention": attention,
         "backbone": backbone,
-        "head": None if head is None else head.to(checkpoint.device).eval(),
+        "head": head,
     }
     model = RewardModel(
         name=checkpoint.name,

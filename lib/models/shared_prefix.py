@@ -93,7 +93,8 @@ def attend(
         _by_prefix(weights[..., :prefix], prefix_value) + weights[..., prefix:] @ values
     )
     # (batch, length, heads, d)
-    return out.transpose(0, 1).reshape(query.shape).transpose(1, 2).contiguous(), None
+    out = out.transpose(0, 1).reshape(query.shape)
+    return out.transpose(1, 2).contiguous(), None
 
 
 def _by_prefix(rows: Tensor, of_prefix: Tensor) -> Tensor:

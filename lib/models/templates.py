@@ -95,7 +95,8 @@ def names_read(template: str) -> set[str]:
         for test in tree.find_all(nodes.Test)
         if test.name.endswith("defined")
     }
-    return {name.name for name in tree.find_all(nodes.Name)} - own | asked - {""}
+    names = {name.name for name in tree.find_all(nodes.Name)}
+    return names - own | asked - {""}
 
 
 def _problem(error: Exception) -> str:

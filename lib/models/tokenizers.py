@@ -94,7 +94,8 @@ def read_template(file: Path) -> str:
             c for c in seen if c in INVISIBLE or not (c.isprintable() or c in "\n\r\t")
         ]
         if odd:
-            line = seen[: seen.index(odd[0])].count("\n") + 1
+            before = seen[: seen.index(odd[0])]
+            line = before.count("\n") + 1
             raise ValueError(
                 f"line {line} holds {odd[0]!a}, which is not seen: take it out, or write "
                 f"{{{{ {odd[0]!a} }}}}"

@@ -64,7 +64,8 @@ class Reading(NamedTuple):
         their spread.
         """
         states = (self.states - other.states).norm()
-        rewards = (self.rewards - other.rewards).square().mean().sqrt()
+        changes = self.rewards - other.rewards
+        rewards = changes.square().mean().sqrt()
         return Difference(
             float(states / other.states.norm()),
             float(rewards / other.rewards.std(correction=0)),
@@ -235,13 +236,15 @@ def replies_to_compare(scorer: "Scorer", longest: int, several: bool) -> list[Id
         key=len,
         reverse=True,
     )
-    replies = [suffix for suffix in known if len(suffix) == longest][:LONGEST]
+    of_most_tokens = [suffix for suffix in known if len(suffix) == longest]
+    replies = of_most_tokens[:LONGEST]
     if not several:
         return replies
     step = max(1, len(known) // SPACED)
     replies += known[::step][1 : SPACED + 1]
     pool = np.concatenate([inputs.prefix_ids, *replies]).astype(int)
-    sequences = np.random.default_rng(0).choice(pool, (SEQUENCES, max(DRAWN)))
+    rng = np.random.default_rng(0)
+    sequences = rng.choice(pool, (SEQUENCES, max(DRAWN)))
     closing = inputs.conversation.closing_ids
     drawn = [
         (*sequence[:length].tolist(), *closing)
@@ -321,7 +324,8 @@ def pieces_of(replies: Sequence[Ids]) -> list[Tensor]:
 
 def _each(read: Callable[[Tensor], Reading], pieces: Sequence[Tensor]) -> Reading:
     """Return what `read` returns for all pieces, joined."""
-    states, rewards = zip(*(read(piece) for piece in pieces), strict=True)
+    readings = [read(piece) for piece in pieces]
+    states, rewards = zip(*readings, strict=True)
     return Reading(torch.cat(states), torch.cat(rewards))
 
 

@@ -77,7 +77,8 @@ class LayerByLayer(Scorer):
         """
         device = self.model.device
         rewards = []
-        for ids, states in zip(block.ids(), block.states, strict=True):
+        pieces = block.ids()
+        for ids, states in zip(pieces, block.states, strict=True):
 
             def of_part(
                 part: slice,
@@ -271,7 +272,8 @@ def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
     rewards: (layers, replies), as from rewards_by_layer.
     """
     ranks = _ranks(rewards)
-    rho = [np.corrcoef(of_layer, ranks[-1])[0, 1] for of_layer in ranks]
+    final = ranks[-1]
+    rho = [np.corrcoef(of_layer, final)[0, 1] for of_layer in ranks]
     layers = np.arange(1, len(rewards) + 1)
     return pd.DataFrame({"layer": layers, "rho": rho})
 

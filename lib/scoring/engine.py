@@ -180,7 +180,8 @@ def _with_rewards(
 
     def unscored() -> Iterator[Block]:
         nonlocal table
-        for inputs, blocks in _prepared_blocks(model, prompts.values(), table, how):
+        prepared = _prepared_blocks(model, prompts.values(), table, how)
+        for inputs, blocks in prepared:
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
             yield from progress.unfinished(inputs, blocks)
@@ -272,7 +273,8 @@ def _read_table(
     differ += [
         name for name, prompt in scored.items() if prompts.get(name, prompt) != prompt
     ]
-    differ += ["prompts"] * (set(scored) != set(scores.prompt_names(table)))
+    in_table = set(scores.prompt_names(table))
+    differ += ["prompts"] * (set(scored) != in_table)
     if differ and not overwrite:
         raise InputError(
             f"{path} holds scores of other settings ({', '.join(differ)}); score into another "
@@ -328,7 +330,8 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
         )
     known = set(model.tokenizer.get_vocab().values())
     vocabulary = pd.Series(sorted(known))
-    drawn = vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed)
+    count = min(tokens, len(vocabulary))
+    drawn = vocabulary.sample(count, random_state=seed)
     return sorted(drawn.tolist())
 
 
@@ -356,8 +359,9 @@ def settings_of(
     bos: str = "single",
 ) -> dict:
     """Return everything that a reward depends on, other than the prompt."""
+    is_local = Path(model.hub_id).is_dir()
     return {
-        "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
+        "model": model.nickname if is_local else model.hub_id,
         "revision": model.revision,
         "head": model.head_name,
         "dtype": model.dtype,
@@ -378,11 +382,12 @@ def about_run(model: RewardModel) -> dict:
     machine = platform.machine()
     if model.device == "cuda":
         machine = torch.cuda.get_device_name()
+    # empty unless the model is laid over several cards
+    cards_of_parts = getattr(model.backbone, "hf_device_map", {})
     return {
         "streamed": model.layers is not None,
         "device": f"{model.device} ({machine})",
-        # that the model is laid over
-        "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),
+        "cards": sorted(set(cards_of_parts.values())),
         "versions": io.versions(),
     }
 
@@ -465,7 +470,8 @@ def _under(
         conversation=conversations.complete(opened, model.after_reply),
         prefix_ids=opened.prefix_ids[:end],
     )
-    spaced = range(0, len(texts), -(-len(texts) // COMPARED) or 1)
+    step = -(-len(texts) // COMPARED) or 1
+    spaced = range(0, len(texts), step)
     some = [texts[i] for i in spaced]
     again = model.encode(opened, some) if some else []
     groups = [inputs.group[i] for i in spaced]

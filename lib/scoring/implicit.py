@@ -39,7 +39,8 @@ class LogRatio(Scorer):
         tokens_per_batch: int | None = None,
     ):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
-        super().__init__(model, inputs, tokens_per_batch or max(64, LOGITS // rows))
+        most = tokens_per_batch or max(64, LOGITS // rows)
+        super().__init__(model, inputs, most)
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
         closing = len(inputs.conversation.closing_ids)
         self.left_out = max(0, closing - model.ends)
@@ -70,7 +71,8 @@ class _Reader:
         self.model = model.model
         self.backbone = model.model.base_model
         self.length = len(inputs.prefix_ids)
-        ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
+        prefix_ids = inputs.conversation.prefix_ids
+        ids = torch.tensor([prefix_ids], device=model.device)
         hidden, self.shared = shared_prefix.states_and_keys(
             self.backbone,
             ids,
@@ -78,7 +80,8 @@ class _Reader:
         )
         # The first token of every suffix is predicted from the same position, so once for all of
         # them.
-        self.first = self._logits(hidden[self.length - 1]).log_softmax(-1)  # (rows,)
+        logits = self._logits(hidden[self.length - 1])
+        self.first = logits.log_softmax(-1)  # (rows,)
         # A suffix may begin with the end of the prompt, where some reply's text flows into it; that
         # part is no reply.
         states = hidden[self.length - 1 : -1]
@@ -97,14 +100,16 @@ class _Reader:
             suffixes,
         )[:, : later.shape[1]]
         of_later = self._log_probabilities(states, later)
-        return self.first[first].sum(1) + of_later.sum(1) - self.of_prompt
+        of_first = self.first[first].sum(1)
+        return of_first + of_later.sum(1) - self.of_prompt
 
     def _log_probabilities(self, states: Tensor, ids: Tensor) -> Tensor:
         """Return the log-probability of each id after the state before it, (..., tokens) like
         the ids.
         """
         logits = self._logits(states)
-        return logits.gather(-1, ids[..., None])[..., 0] - logits.logsumexp(-1)
+        of_ids = logits.gather(-1, ids[..., None])[..., 0]
+        return of_ids - logits.logsumexp(-1)
 
     def _logits(self, states: Tensor) -> Tensor:
         logits = self.model.get_output_embeddings()(states).float()
@@ -208,8 +213,9 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
         ["yes", "no"],
     )
     prefix = inputs.prefix_ids
-    suffix = torch.tensor([inputs.suffixes[0]], device=model.device)
-    whole = torch.tensor([prefix + inputs.suffixes[0]], device=model.device)
+    ids = inputs.suffixes[0]
+    suffix = torch.tensor([ids], device=model.device)
+    whole = torch.tensor([prefix + ids], device=model.device)
     for each in (model.policy, model.reference):
         # (suffix, rows)
         logits = (
@@ -217,7 +223,8 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
             .logits[0, len(prefix) - 1 : -1]
             .float()
         )
-        own = logits.log_softmax(-1).gather(1, suffix.T).sum().item()
+        of_suffix = logits.log_softmax(-1).gather(1, suffix.T)
+        own = of_suffix.sum().item()
         problem = f"{each.name} computes its attention in a way that is not known here"
         unknown = refusing(
             problem,
@@ -225,9 +232,9 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
             CANNOT_SHARE,
         )
         with unknown, one_thread(True):
-            here = _Reader(each, inputs).log_probability(suffix, suffix.shape[1]).item()
+            here = _Reader(each, inputs).log_probability(suffix, len(ids)).item()
         tolerance = 1e-3 if each.dtype == "float32" else 0.2
-        if not np.isclose(here, own, rtol=0, atol=tolerance * suffix.shape[1]):
+        if not np.isclose(here, own, rtol=0, atol=tolerance * len(ids)):
             raise InputError(
                 f"{each.name} computes its logits in a way that is not known here; load it in "
                 "float32"

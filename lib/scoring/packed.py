@@ -78,7 +78,8 @@ def _new_in_rows(
     """
     is_new = trees.new_tokens(tokens)
     row_of = _assign_rows(is_new.sum(1), lengths, width)
-    begins = np.append(True, row_of[1:] != row_of[:-1])
+    is_another = row_of[1:] != row_of[:-1]
+    begins = np.append(True, is_another)
     is_new[begins] = tokens[begins] >= 0
     return is_new, row_of
 
@@ -89,7 +90,8 @@ def _assign_columns(is_new: np.ndarray, row_of: np.ndarray) -> np.ndarray:
     is_new: which tokens are nodes of their own, (n, longest). row_of: the row of each reply, (n,).
     """
     rows = row_of[np.nonzero(is_new)[0]]  # of each node
-    first_node = np.searchsorted(rows, np.arange(row_of[-1] + 1))  # (rows,)
+    all_rows = np.arange(row_of[-1] + 1)
+    first_node = np.searchsorted(rows, all_rows)  # (rows,)
     column_of = np.full(is_new.shape, -1)
     number = np.arange(len(rows))
     column_of[is_new] = number - first_node[rows]
@@ -118,7 +120,8 @@ def _seen(
     seen = itself.repeat(rows, 1, 1)
     nodes, ancestors = _pairs_of(columns, depths)
     pairs = (*(part[nodes] for part in places), ancestors)
-    seen[tuple(torch.from_numpy(part).to(device) for part in pairs)] = True
+    where = tuple(torch.from_numpy(part).to(device) for part in pairs)
+    seen[where] = True
     return seen
 
 
@@ -129,7 +132,8 @@ def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray
     rows: list[int] = []
     row = 0
     used = 0
-    for more, whole in zip(new.tolist(), lengths.tolist(), strict=True):
+    counts = zip(new.tolist(), lengths.tolist(), strict=True)
+    for more, whole in counts:
         if used and used + more <= width:
             used += more
         else:  # shares no tokens with the row before
@@ -305,5 +309,6 @@ class PackedScorer(Scorer):
             if self.is_capped:
                 return super().of_shared(suffixes)
             # two rows at least: a part compiled for one row is another one than for several
-            rows = rows_of(suffixes, self.model.device, least=2 if self.parts else 1)
+            least = 2 if self.parts else 1
+            rows = rows_of(suffixes, self.model.device, least=least)
             return outputs(self.model.backbone, self.length, self.shared, rows)

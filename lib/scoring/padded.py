@@ -84,7 +84,8 @@ def _of_few_tokens(
     """Yield the blocks, longest first, in lists of at most that many tokens with their padding."""
     ordered = sorted(blocks, key=length, reverse=True)
     while ordered:
-        count = max(1, most // max(1, length(ordered[0])))
+        longest = max(1, length(ordered[0]))
+        count = max(1, most // longest)
         yield ordered[:count]
         ordered = ordered[count:]
 
@@ -127,7 +128,8 @@ def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
         with agreement.rounded_once_more(model.backbone):
             # (replies, 1)
             rounded = np.stack([_read_alone(model, block, 1) for block in single])
-        noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
+        column = alone[:, None]  # (replies, 1)
+        noise = max(_rms(copies - column), _rms(rounded - column))
         difference = _rms(together - alone)
         spread = alone.std() or 1
     if difference <= agreement.FACTOR * noise:
@@ -158,7 +160,8 @@ def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndar
     try:
         with torch.inference_mode(), one_thread(stages.is_small(model)):
             rewards = _read_together(model, blocks, most).float()
-        return np.split(rewards.cpu().numpy(), np.cumsum(counts)[:-1])
+        ends = np.cumsum(counts)[:-1]
+        return np.split(rewards.cpu().numpy(), ends)
     except (RuntimeError, MemoryError) as error:
         if len(blocks) == 1 or not is_of_memory(error):
             with checkpoints.enough_memory("read the replies to one prompt"):
@@ -255,10 +258,11 @@ def _read_prompts(
     ids, mask = _padded(model, prompts, in_front=True)
     # without the config, so that sliding-window layers keep every key
     cache = DynamicCache()
+    positions = mask.cumsum(1) - 1
     model.backbone(
         input_ids=ids,
         attention_mask=mask,
-        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+        position_ids=positions.clamp(min=0),
         past_key_values=cache,
         use_cache=True,
     )

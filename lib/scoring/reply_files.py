@@ -64,7 +64,8 @@ def score(
         )
     keys = [json.dumps(list(context)) for context in contexts]
     # which replies each context has: key -> (replies,) int
-    numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices
+    all_numbers = pd.Series(range(len(keys)))
+    numbers = all_numbers.groupby(keys, sort=False).indices
     given = [[replies[i] for i in some] for some in numbers.values()]
     distinct = [json.loads(key) for key in numbers]
     inputs = model.inputs_for_rows(distinct, given, bos)
@@ -296,7 +297,9 @@ def _columns(row: dict, turns: Turns) -> dict[str, object]:
         if name not in ("messages", "reply"):
             columns["context_given" if name == "context" else name] = _as_written(value)
     columns.setdefault("prompt", turns[-2]["content"])
-    return columns | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]}
+    columns["context"] = json.dumps(turns[:-1])
+    columns["reply"] = turns[-1]["content"]
+    return columns
 
 
 def _jsonl_rows(text: str) -> Iterator[Any]:
@@ -394,6 +397,7 @@ def _problem_of(row: object, turns: list[dict] | None, unread: Collection[str]) 
     for name, text in (("prompt", asked), ("reply", reply)):
         if row.get(name) not in (None, text):
             return f"has a {name} beside messages, and it is another one"
-    if SURROGATE.search(json.dumps(row, ensure_ascii=False, default=str)):
+    written = json.dumps(row, ensure_ascii=False, default=str)
+    if SURROGATE.search(written):
         return "has half of a surrogate pair, which is no character"
     return ""

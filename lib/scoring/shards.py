@@ -29,7 +29,8 @@ def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarra
         suffix = suffixes[number]
         return longest[suffix[0]], suffix
 
-    order = np.array(sorted(range(len(suffixes)), key=depth_and_ids))
+    numbers = sorted(range(len(suffixes)), key=depth_and_ids)
+    order = np.array(numbers)
     parts = []
     for start in range(0, len(order), most):
         shard = order[start : start + most]
@@ -84,7 +85,8 @@ def remove(folder: Path, prompts: Iterable[str]) -> None:
     """Remove the shards of these prompts, whole or not, and the folder once it is empty."""
     done = {_prompt_hash(prompt) for prompt in prompts}
     # once, however many prompts
-    for file in list(folder.iterdir()) if folder.is_dir() else []:
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    for file in files:
         prompt, _, _ = file.name.removeprefix(".").partition("-")
         if prompt in done:
             file.unlink(missing_ok=True)

@@ -102,7 +102,8 @@ class Scorer:
                 torch.no_grad(),
                 one_thread(self.small),
             ):
-                self._whole(torch.tensor([shortest], device=self.model.device))
+                ids = torch.tensor([shortest], device=self.model.device)
+                self._whole(ids)
         return reason
 
     def _report_whole_reading(self) -> None:
@@ -441,7 +442,8 @@ def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
 
     The thread also makes the ids of the next block, and what the next prompt reads.
     """
-    if torch.device(model.device).type == "cpu" or reader_of(model).by_layer:
+    on_cpu = torch.device(model.device).type == "cpu"
+    if on_cpu or reader_of(model).by_layer:
         yield from blocks
         return
     source = iter(blocks)

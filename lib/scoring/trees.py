@@ -47,7 +47,8 @@ def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
         part[:, : piece.shape[1]] = piece
     lengths = (rows >= 0).sum(1)
     _, first = rows[:, 0].unique(return_inverse=True)
-    deepest = torch.zeros(int(first.max()) + 1, dtype=torch.long)
+    number_of_trees = int(first.max()) + 1
+    deepest = torch.zeros(number_of_trees, dtype=torch.long)
     deepest = deepest.scatter_reduce(0, first, lengths, "amax")
     depths = deepest[first]  # of each reply's tree, (replies,)
     for depth in depths.unique().tolist():
@@ -87,7 +88,8 @@ def tree_of(suffixes: Tensor, device: str) -> Tree:
     last = (rows >= 0).sum(1) - 1
     leaves = node_of[np.arange(len(rows)), last]
     parts = (rows[starts], ancestors, places < 0, leaves)
-    return Tree(*(torch.from_numpy(part).to(device) for part in parts))
+    tensors = [torch.from_numpy(part).to(device) for part in parts]
+    return Tree(*tensors)
 
 
 def outputs(
@@ -128,9 +130,12 @@ def _attention(
     Query is (nodes, heads, 1, d). Key and value are (nodes, kv_heads, 1, d). For the rest see
     shared_prefix.attend.
     """
+    # (kv_heads, nodes, d)
+    keys = key[:, :, 0].transpose(0, 1)
+    values = value[:, :, 0].transpose(0, 1)
     # (kv_heads, nodes, depth, d)
-    keys = key[:, :, 0].transpose(0, 1)[:, tree.ancestors]
-    values = value[:, :, 0].transpose(0, 1)[:, tree.ancestors]
+    keys = keys[:, tree.ancestors]
+    values = values[:, tree.ancestors]
     unseen = tree.missing[:, None]
     return attend(module, query, keys, values, unseen, **kwargs)
 
