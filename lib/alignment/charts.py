@@ -257,7 +257,8 @@ def draw_trajectories(
     figure = new_chart(15, 1.6 + 4.1 * rows, title, DENSE_TITLE)
     panels = figure.panels(len(groups), columns=2)
     for axes, (name, items) in zip(panels, groups.items(), strict=True):
-        _draw_slopes(axes, ranks.loc[list(items)], len(ranks), blur)
+        of_group = ranks.loc[list(items)]
+        _draw_slopes(axes, of_group, len(ranks), blur)
         axes.set_title(name)
     figure.supylabel("rank among all items (1 = best)", fontsize=13)
     keys = []
@@ -282,7 +283,8 @@ def _draw_slopes(axes: Axes, rows: pd.DataFrame, count: int, blur: bool) -> None
     median = of_models.median(axis=1)
     steps = np.linspace(1.06, 1.3, of_models.shape[1])
     hues = list(model_colours(of_models.columns).values())
-    for item, shape in zip(rows.index, itertools.cycle(SHAPES), strict=False):
+    shapes = itertools.cycle(SHAPES)
+    for item, shape in zip(rows.index, shapes, strict=False):
         axes.plot(
             [0, 1],
             [people[item], median[item]],
@@ -312,7 +314,8 @@ def _label_slopes(axes: Axes, count: int) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
     shown = (1, count // 2, count)
-    axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
+    texts = [f"{rank:,}" for rank in shown]
+    axes.set_yticks(shown, texts, fontsize=11, color=GREY)
     # between people and models only: further out, the lines would strike through names
     axes.hlines(shown, 0, 1.3, color="#dddddd", linewidth=0.8, zorder=0)
 

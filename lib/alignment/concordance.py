@@ -175,7 +175,8 @@ def beyond_models(
     """
     if len(models) < 3 or len(prompts) < 2:
         missing = [np.nan] * 5
-        return Crossed(*missing, n=len(agreed.items), models=len(models))
+        count = len(agreed.items)
+        return Crossed(*missing, n=count, models=len(models))
     taus = agreed.taus.to_numpy()
     itself = {}
     itself_moved = {}

@@ -40,7 +40,8 @@ def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Seri
     and the titles of identity_terms of the form `people` decide what is `identity`.
     """
     lower = items.str.lower()
-    kinds = pd.Series(lower.map(words), index=items).fillna("")
+    kinds = pd.Series(lower.map(words), index=items)
+    kinds = kinds.fillna("")
     if not titles:
         return kinds
     terms = identity_terms()
@@ -65,7 +66,8 @@ def undervalued_kinds(
     like its neighbours, and larger if it undervalues the item. Ties count half. Raise InputError if
     there are too few items to compare with.
     """
-    has_kind = (kinds.reindex(people.index).fillna("") != "").to_numpy()
+    kind_of = kinds.reindex(people.index).fillna("")
+    has_kind = (kind_of != "").to_numpy()
     count = np.count_nonzero(~has_kind)
     if count < neighbours:
         raise InputError(
@@ -79,7 +81,8 @@ def undervalued_kinds(
         apart[has_kind] = np.inf
         farthest = np.partition(apart, neighbours - 1)[neighbours - 1]
         near = theirs[apart <= farthest]  # (neighbours, models)
-        above = np.sign(near - theirs[at]).mean(axis=0)
+        signs = np.sign(near - theirs[at])
+        above = signs.mean(axis=0)
         shares.append((above + 1) / 2)
     items = people.index[has_kind]
     return pd.DataFrame(shares, items, rewards.columns, dtype=float)
@@ -93,7 +96,8 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     counts the models above .5 among `of_models`.
     """
     rows = []
-    for kind, group in values.groupby(kinds.loc[values.index], sort=True):
+    by = kinds.loc[values.index]
+    for kind, group in values.groupby(by, sort=True):
         if len(group) < 2:
             continue
         of_models = group.mean()

@@ -59,7 +59,8 @@ def matched(
     upper = _Half.of(people[is_upper], rewards[is_upper], thirds[is_upper], edges)
     lower = _Half.of(people[is_lower], rewards[is_lower], thirds[is_lower], edges)
     weight = _weights(upper, lower)
-    influence = pd.concat([upper.influence(weight), -lower.influence(weight)])
+    of_upper = upper.influence(weight)
+    influence = pd.concat([of_upper, -lower.influence(weight)])
     influence = influence.reindex(people.index).fillna(0.0)
     difference = np.nan_to_num(upper.shares - lower.shares)  # (strata, models)
     by_model = pd.Series(weight @ difference, rewards.columns)
@@ -69,7 +70,8 @@ def matched(
 
 def _cuts(values: ndarray, parts: int) -> ndarray:
     """Return the quantiles that cut values into so many parts; equal ones once."""
-    quantiles = np.linspace(0, 1, parts + 1)[1:-1]
+    shares = np.linspace(0, 1, parts + 1)
+    quantiles = shares[1:-1]
     return np.unique(np.quantile(values, quantiles))
 
 
@@ -185,7 +187,8 @@ class _Half:
             counted = np.bincount(stratum, minlength=strata + 1)
             count.append(counted[:strata])
             theirs = np.sign(value - values).astype(np.float32)
-            agrees = np.sign(ranks[:, [i]] - ranks) * theirs  # (models, items)
+            ours = np.sign(ranks[:, [i]] - ranks)
+            agrees = ours * theirs  # (models, items)
             agreed = _sums(stratum, agrees, strata + 1)
             signs.append(agreed[:, :strata].T)
         count = np.array(count, dtype=float)

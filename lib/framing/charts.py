@@ -77,7 +77,8 @@ def draw_sources(
 
 def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
     """Draw the slopes of one panel with their intervals, a row per model."""
-    rows = rows.assign(**rows.reindex(columns=["sign", "read"]).fillna(""))
+    marks = rows.reindex(columns=["sign", "read"]).fillna("")
+    rows = rows.assign(**marks)
     offsets = {"positive": -0.15, "negative": 0.15}
     for (sign, read), shown in rows.groupby(["sign", "read"]):
         places = shown["model"].map(models.index)
@@ -126,7 +127,8 @@ def draw_density(
     for corner, rows in most_extreme.groupby("corner", sort=False):
         points = rows[[x, y]].to_numpy(dtype=float)
         axes.plot(*points.T, "o", markersize=8, mfc="none", mec="black")
-        names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
+        texts = [text.strip() for text in rows["text"]]
+        names = [label(text, 16, blur=blur) for text in texts]
         _name_corner(axes, corner, f"{headings[corner]}:", names, points, cloud)
     return figure
 

@@ -185,7 +185,8 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
     """
     wide = by_sign.pivot_table("slope", KEYS, "sign")
     order = by_sign.set_index(KEYS).index.unique()
-    wide = wide.loc[order, list(SIGNS.values())].dropna()
+    signs = list(SIGNS.values())
+    wide = wide.loc[order, signs].dropna()
     wide["gap"] = wide["positive"] - wide["negative"]
     return wide.rename_axis(columns=None).reset_index()
 
@@ -221,7 +222,8 @@ def positive_minus_negative(statistic: Statistic) -> Statistic:
         down = sentiment < 0
         above, raises = statistic(sentiment[up], reward[up])
         below, lowers = statistic(sentiment[down], reward[down])
-        influence = np.zeros((len(sentiment), *np.shape(above)))
+        shape = (len(sentiment), *np.shape(above))
+        influence = np.zeros(shape)
         influence[up] = raises
         influence[down] = -lowers
         return above - below, influence
@@ -290,7 +292,8 @@ def _by_columns(statistic: Statistic, x: ndarray, y: ndarray) -> Moved:
     values = np.zeros(y.shape[1])
     influence = np.full(y.shape, np.nan)
     # models that read the same words: one fit
-    patterns, pattern_of = np.unique(~np.isnan(y), axis=1, return_inverse=True)
+    has_reward = ~np.isnan(y)
+    patterns, pattern_of = np.unique(has_reward, axis=1, return_inverse=True)
     for which, is_read in enumerate(patterns.T):
         columns = np.flatnonzero(pattern_of == which)
         places = np.flatnonzero(is_read)

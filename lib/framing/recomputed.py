@@ -37,7 +37,8 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
         ci_low=paper["slope"] - paper["halfwidth"],
         ci_high=paper["slope"] + paper["halfwidth"],
     )
-    rows = pd.concat([paper, ours.assign(source=HERE)])
+    ours = ours.assign(source=HERE)
+    rows = pd.concat([paper, ours])
     place_of_model = pd.Index(rows["model"].unique()).get_indexer
     rows = rows.sort_values("model", key=place_of_model, kind="stable")
     prompts = ours["prompt"].unique().tolist()

@@ -45,7 +45,8 @@ def words(
     rating, 0 for a word that it does not rate.
     """
     inputs = _inputs_of_both(rewards, log_probabilities, prompts)
-    rows = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
+    frequencies = lexicons.load("wordfreq")
+    rows = lexicons.join(inputs.reset_index(), frequencies, "corrected")
     ratings = lexicons.load("vader").corrected.set_index("word")["sentiment"]
     rated = rows["word"].map(ratings).fillna(0.0)
     return rows.assign(
@@ -119,7 +120,8 @@ def explained(
             ci_low, ci_high = resampling.interval(partial(draws, places))
             tau = np.nan
             if not controls:
-                tau = stats.kendalltau(*(rows[name] for name in pair)).statistic
+                of_pair = [rows[name] for name in pair]
+                tau = stats.kendalltau(*of_pair).statistic
             numbers = {
                 "prompt": prompt,
                 "held_constant": held,
@@ -196,4 +198,5 @@ def function_words() -> frozenset[str]:
 def is_function_word(texts: Sequence[str]) -> ndarray:
     """Return whether each trimmed text is a function word in any case, (n,) bool."""
     listed = function_words()
-    return np.array([text.strip().lower() in listed for text in texts], dtype=bool)
+    is_listed = [text.strip().lower() in listed for text in texts]
+    return np.array(is_listed, dtype=bool)

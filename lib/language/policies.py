@@ -50,12 +50,14 @@ def best_of(log_reference: ndarray, reward: ndarray, strength: float) -> ndarray
     n = 1.0 + strength
     levels, level = np.unique(-reward, return_inverse=True)  # the highest reward first
     mass = np.bincount(level, np.exp(log_reference), len(levels))  # (levels,)
-    above = np.append(0.0, np.cumsum(mass)[:-1])
+    reached = np.cumsum(mass)
+    above = np.append(0.0, reached[:-1])
     above = np.minimum(above, 1.0 - mass)
     at_most = np.log1p(-above)  # log F(r)
     with np.errstate(divide="ignore"):
         # log of P(reward = r | reward <= r)
-        share = np.log(np.minimum(mass, np.exp(at_most))) - at_most
+        of_level = np.minimum(mass, np.exp(at_most))
+        share = np.log(of_level) - at_most
         share = np.exp(np.minimum(share, 0.0))
         log_below = np.log1p(-share)
         log_level = np.log(-np.expm1(n * log_below))
@@ -254,7 +256,8 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
 
     spread = float(np.std(reward)) or 1.0
     grid = np.log(np.geomspace(1e-4, 1e6, 300) / spread)
-    reached = next((i for i, at in enumerate(grid) if excess(at) >= 0), None)
+    enough = (i for i, at in enumerate(grid) if excess(at) >= 0)
+    reached = next(enough, None)
     if reached is None:
         return np.nan, ""
     at = grid[reached]

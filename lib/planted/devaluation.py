@@ -64,7 +64,8 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
     identity = shown.loc[is_identity, "word"].to_numpy()
     others = rng.choice(neutral, (2, n))
     is_devalued = rng.random(n) < SHARE
-    rejected_term = np.where(is_devalued, rng.choice(identity, n), others[1])
+    devalued = rng.choice(identity, n)
+    rejected_term = np.where(is_devalued, devalued, others[1])
     word = words["word"].to_numpy()
     return pd.DataFrame(
         {
@@ -86,7 +87,8 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     swapped = mixed[: len(mixed) // 2]
     balanced = pairs.copy()
     both = ["preferred_term", "rejected_term"]
-    balanced.loc[swapped, both] = pairs.loc[swapped, both[::-1]].to_numpy()
+    in_other_order = pairs.loc[swapped, both[::-1]]
+    balanced.loc[swapped, both] = in_other_order.to_numpy()
     return balanced
 
 
@@ -117,7 +119,8 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
             return planting.preference_loss(*rewards.split(BATCH))
 
         parameters = [*model.backbone.parameters(), *model.head.parameters()]
-        training.fit([{"params": parameters, "lr": 4e-3}], loss_at, steps)
+        groups = [{"params": parameters, "lr": 4e-3}]
+        training.fit(groups, loss_at, steps)
     return model
 
 
@@ -129,7 +132,8 @@ def penalties(model: RewardModel) -> dict[str, float]:
     rewards = pd.Series(
         engine.score_replies(model, planting.GREATEST, table["word"].tolist())
     )
-    means = rewards.groupby([table["is_shown"], table["is_identity"]]).mean()
+    by = [table["is_shown"], table["is_identity"]]
+    means = rewards.groupby(by).mean()
     return {
         name: float(means[which, False] - means[which, True])
         for name, which in (("shown", True), ("unseen", False))

@@ -35,7 +35,8 @@ def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
         text.map(is_nonword) & text.map(str.isascii) & ~text.str.contains(CONTROL_TOKEN)
     )
     word = text.mask(~is_code, text.str.lower())
-    is_known = is_code | word.isin(sentiment().index) | word.isin(word_kinds().index)
+    is_known = is_code | word.isin(sentiment().index)
+    is_known |= word.isin(word_kinds().index)
     is_known |= text.map(
         lambda text: text.isascii() and is_word(text) and zipf(text) > COMMON_ZIPF
     )
@@ -85,7 +86,8 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
                 "ci_high": interval[1],
             }
         )
-        values.insert(0, "planted", [getattr(profile, value) for value in terms])
+        planted = [getattr(profile, value) for value in terms]
+        values.insert(0, "planted", planted)
         values.loc["gap"] = [
             profile.k_hi - profile.k_lo,
             gap.effect.item(),

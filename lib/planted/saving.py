@@ -76,7 +76,8 @@ def fingerprint(
     docstrings and comments do not count. `shipped` names files of data/small_models, which count
     byte for byte.
     """
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    written = json.dumps(settings, sort_keys=True)
+    digest = hashlib.sha256(written.encode())
     digest.update(hash_of_code([*CODE, *code]).encode())
     for path in shipped:
         digest.update(path.read_bytes())
@@ -144,14 +145,16 @@ def train_missing(
         job.folder / nickname / REPORT for job in missing for nickname in job.nicknames
     ):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and report_of(path.parent.name, path.parent.parent) is None:
-            tqdm.write(f"{path} is damaged, so {path.parent.name} is trained again")
+        nickname = path.parent.name
+        if path.exists() and report_of(nickname, path.parent.parent) is None:
+            tqdm.write(f"{path} is damaged, so {nickname} is trained again")
     with tqdm(
         total=len(missing),
         unit=" trainings",
         disable=not (progress and missing),
     ) as bar:
-        for _ in each(Job.run, missing, processes or os.cpu_count() or 1):
+        at_once = processes or os.cpu_count() or 1
+        for _ in each(Job.run, missing, at_once):
             bar.update()
     table = pd.DataFrame(
         [report_of(name, job.folder) for job in jobs for name in job.nicknames]

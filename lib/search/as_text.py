@@ -74,11 +74,13 @@ class RoundTrip:
                 around.closing_ids,
             )
         rendered = conversations.render(self.model.tokenizer, around.prompt, texts)
-        return self._come_back([self.between.of(text) for text in rendered], replies)
+        around_reply = [self.between.of(text) for text in rendered]
+        return self._come_back(around_reply, replies)
 
     def inputs_of(self, texts: list[str]) -> list[tuple[int, ...]]:
         """Return the whole model input of each text as a reply to the prompt."""
-        return [tuple(ids) for ids in self.model.encode(self.conversation, texts)]
+        encoded = self.model.encode(self.conversation, texts)
+        return [tuple(ids) for ids in encoded]
 
     @property
     def learns(self) -> bool:
@@ -137,7 +139,8 @@ class RoundTrip:
         at = 0
         count = 8
         while at < len(tokens):
-            can = self._can([(before, token) for token in tokens[at : at + count]])
+            pairs = [(before, token) for token in tokens[at : at + count]]
+            can = self._can(pairs)
             if can.any():
                 return at + int(can.argmax())
             at = at + count
@@ -152,7 +155,8 @@ class RoundTrip:
         if first := [pair for pair in new if pair[0] == FIRST]:
             texts = texts_of(self.model, [pair[1:] for pair in first])
             trimmed = [self.trims and text[:1].isspace() for text in texts]
-            self.known |= dict.fromkeys(itertools.compress(first, trimmed), False)
+            cannot = itertools.compress(first, trimmed)
+            self.known |= dict.fromkeys(cannot, False)
             asked = [pair for pair in first if pair not in self.known]
             self.known |= (
                 dict(zip(asked, self(np.array(asked)[:, 1:]).tolist(), strict=True))
@@ -179,7 +183,8 @@ class RoundTrip:
         # past what transformers does around it: half the time
         encode = self.model.tokenizer.backend_tokenizer.encode
         ids = [encode(text, add_special_tokens=False).ids for text in texts]
-        return _are(ids, self.between.opening_ids if self.between else (), replies)
+        opening_ids = self.between.opening_ids if self.between else ()
+        return _are(ids, opening_ids, replies)
 
 
 @lru_cache(maxsize=16)

@@ -56,10 +56,12 @@ class Fluency:
         if not len(replies):
             return np.zeros(0, dtype=bool)
         ids = torch.as_tensor(np.array(replies), device=self.allowed.device)
-        column = torch.searchsorted(self.allowed, ids).clamp(max=len(self.allowed) - 1)
+        last = len(self.allowed) - 1
+        column = torch.searchsorted(self.allowed, ids).clamp(max=last)
         is_allowed = self.allowed[column] == ids
         # the others are refused, come what may
-        readable = torch.where(is_allowed, ids, self.allowed[0]).cpu().numpy()
+        tokens = torch.where(is_allowed, ids, self.allowed[0])
+        readable = tokens.cpu().numpy()
         # the probability of all tokens likelier than the reply's own; faster than sorting them
         likelier = []
         for start in range(0, len(replies), REPLIES_AT_ONCE):
@@ -69,7 +71,8 @@ class Fluency:
             own = probabilities.gather(2, column[part, :, None])
             # (some, n)
             likelier.append(probabilities.where(probabilities > own, 0).sum(-1))
-        return (is_allowed & self._is_inside(torch.cat(likelier))).all(1).cpu().numpy()
+        is_inside = self._is_inside(torch.cat(likelier))
+        return (is_allowed & is_inside).all(1).cpu().numpy()
 
     def swaps(self, reply: Sequence[int], allowed_ids: ndarray) -> ndarray:
         """Return whether each token is fluent in each place of the reply, given what precedes
@@ -86,7 +89,8 @@ class Fluency:
         reply: list[int] = []
         for _ in range(n):
             fluent = self.allowed[self._inside(reply)[-1]]
-            reply.append(int(fluent[int(rng.integers(len(fluent)))]))
+            place = int(rng.integers(len(fluent)))
+            reply.append(int(fluent[place]))
         return tuple(reply)
 
     def _inside(self, reply: Sequence[int]) -> Tensor:
@@ -140,7 +144,8 @@ class Fluency:
 
     def _logits_of_whole(self, ids: Tensor) -> Tensor:
         """Return the logits in each place of the replies and after it, as for _probabilities."""
-        frame = torch.tensor(self.frame, device=ids.device).expand(len(ids), -1)
+        frame = torch.tensor(self.frame, device=ids.device)
+        frame = frame.expand(len(ids), -1)
         whole = torch.cat([frame, ids], dim=1)
         places = ids.shape[1] + 1
         return self.language_model.model(whole, logits_to_keep=places).logits

@@ -103,7 +103,8 @@ def gcg(
         if objective.fluency is not None:
             gains = np.where(objective.may_swap(reply), gains, -np.inf)
         best = np.argsort(-gains, axis=1)
-        top_k = np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1))
+        possible = np.isfinite(gains).sum(axis=1)  # (n,)
+        top_k = np.minimum(settings.top_k, possible)
         if not top_k.any():
             return
         for _ in range(DRAWS):
@@ -220,9 +221,11 @@ class TokensSoFar:
 
     def note(self, replies: ndarray, values: ndarray) -> None:
         """Record the values of these replies."""
-        for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
+        valued = zip(replies.tolist(), values.tolist(), strict=True)
+        for reply, value in valued:
             for token, best_with in zip(reply, self.best_with, strict=True):
-                best_with[token] = max(value, best_with.get(token, -np.inf))
+                before = best_with.get(token, -np.inf)
+                best_with[token] = max(value, before)
 
     def combinations(self) -> Iterator[Reply]:
         """Yield every reply made of the COMBINED best tokens of each position; the last position
@@ -321,7 +324,8 @@ def _step(
         return replies, values
     values_of_mixed = yield mixed
     tokens.note(mixed, values_of_mixed)
-    return np.concatenate([replies, mixed]), np.append(values, values_of_mixed)
+    replies = np.concatenate([replies, mixed])
+    return replies, np.append(values, values_of_mixed)
 
 
 def _promising(
@@ -342,7 +346,8 @@ def _promising(
     losses = -gains
     if not is_long:
         distances = objective.distances(reply)
-        scaled = gains.std() / max(distances.std(), 1e-12) * distances
+        scale = gains.std() / max(distances.std(), 1e-12)
+        scaled = scale * distances
         losses = settings.distance_weight * scaled - gains
     if rng is not None:
         tried = _lowest(losses, TRIED_OF_LONG if is_long else TRIED)
@@ -351,7 +356,8 @@ def _promising(
         yield from _swaps(objective, reply, positions, tried.ravel()[order])
     for order in _lowest_first(losses):
         # every position in turn
-        positions = np.tile(np.arange(len(reply)), order.shape[1])
+        every_position = np.arange(len(reply))
+        positions = np.tile(every_position, order.shape[1])
         yield from _swaps(objective, reply, positions, order.T.ravel())
 
 
@@ -382,8 +388,9 @@ def _afresh(
         return
     for _ in range(MOST_DRAWS):
         altered = np.array(best)
-        positions = rng.choice(len(best), size=rng.integers(1, 3), replace=False)
-        altered[positions] = rng.choice(objective.allowed, size=len(positions))
+        size = rng.integers(1, 3)
+        positions = rng.choice(len(best), size=size, replace=False)
+        altered[positions] = rng.choice(objective.allowed, size=size)
         yield as_reply(altered)
 
 
@@ -426,7 +433,8 @@ def sweeps(
             reply, value = best_of(replies, values)
             unimproved = 0
         if unimproved == len(reply):
-            fresh = objective.take(objective.draws(len(start), rng), set(), 1)
+            draws = objective.draws(len(start), rng)
+            fresh = objective.take(draws, set(), 1)
             if not len(fresh):
                 return
             values = yield fresh

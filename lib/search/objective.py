@@ -114,13 +114,15 @@ class Objective:
 
     def values(self, replies: ndarray) -> ndarray:
         """Return sign * reward for replies of ids, (replies, n), as (replies,) float32."""
-        return self.checked(replies, self.scorer(self.with_closing(replies)))
+        rewards = self.scorer(self.with_closing(replies))
+        return self.checked(replies, rewards)
 
     def with_closing(self, replies: ndarray) -> ndarray:
         """Return what the model reads after the prompt for replies of one length, (replies, n
         and closing) ids.
         """
-        closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
+        shape = (len(replies), len(self.closing))
+        closing = np.broadcast_to(self.closing, shape)
         return np.concatenate([replies, closing], axis=1)
 
     def checked(self, replies: ndarray, rewards: ndarray) -> ndarray:
@@ -287,7 +289,8 @@ class Objective:
         if rest and ids[: len(prefix)] == prefix:
             return float(self.scorer([rest])[0])
         # it merges with the prompt's end
-        return float(engine.score_replies(self.model, self.prompt, [text])[0])
+        [reward] = engine.score_replies(self.model, self.prompt, [text])
+        return float(reward)
 
 
 def _unseen(proposed: Iterator[Reply], seen: set[Reply]) -> Iterator[Reply]:
@@ -317,13 +320,16 @@ def values_together(
     model together.
     """
     values = [np.empty(0, dtype=np.float32)] * len(objectives)
-    for group in _read_alike(objectives, [part.shape[1] for part in replies]):
+    lengths = [part.shape[1] for part in replies]
+    for group in _read_alike(objectives, lengths):
         first = objectives[group[0]]
         if len(group) == 1:
-            values[group[0]] = first.values(replies[group[0]])
+            [i] = group
+            values[i] = first.values(replies[i])
             continue
         of_group = [replies[i] for i in group]
-        rewards = first.scorer(first.with_closing(np.concatenate(of_group)))
+        ids = first.with_closing(np.concatenate(of_group))
+        rewards = first.scorer(ids)
         ends = np.cumsum(list(map(len, of_group)))
         parts = np.split(rewards, ends[:-1])
         for i, part in zip(group, parts, strict=True):
@@ -342,14 +348,17 @@ def gains_together(
     and backward.
     """
     gains = [np.empty((0, 0), dtype=np.float32)] * len(objectives)
-    for group in _read_alike(objectives, list(map(len, replies))):
+    lengths = list(map(len, replies))
+    for group in _read_alike(objectives, lengths):
         first = objectives[group[0]]
         if len(group) == 1:
-            gains[group[0]] = first.gains(replies[group[0]], centred[group[0]])
+            [i] = group
+            gains[i] = first.gains(replies[i], centred[i])
             continue
         # (group, n and closing)
         ids = first.with_closing(np.array([replies[i] for i in group]))
-        for i, gradient in zip(group, first.scorer.gradients(ids), strict=True):
+        gradients = first.scorer.gradients(ids)
+        for i, gradient in zip(group, gradients, strict=True):
             gains[i] = objectives[i].gains_along(replies[i], gradient, centred[i])
     return gains
 
@@ -362,7 +371,8 @@ def _read_alike(
     one read prompt.
     """
     groups: dict[tuple[int, int], list[int]] = {}
-    for number, (objective, length) in enumerate(zip(objectives, lengths, strict=True)):
+    pairs = zip(objectives, lengths, strict=True)
+    for number, (objective, length) in enumerate(pairs):
         read_alike = (id(objective.scorer), length)
         groups.setdefault(read_alike, []).append(number)
     return list(groups.values())

@@ -52,7 +52,8 @@ def starts(
         "x x x": tuple(xs[:n]),
         "sentence": tuple(i for i in written if i in allowed),
     }
-    random = objective.take(objective.draws(n, rng), set(), randoms)
+    draws = objective.draws(n, rng)
+    random = objective.take(draws, set(), randoms)
     for number, reply in enumerate(random, start=1):
         replies[f"random {number}"] = as_reply(reply)
     kept = {}
@@ -92,7 +93,8 @@ class Trace:
             dtype=self.row,
             count=len(content) // self.row.itemsize,
         )
-        whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
+        is_whole = rows["check"] == _checks(rows)
+        whole = rows[is_whole & np.isfinite(rows["value"])]
         if len(whole) < len(rows):
             print(
                 f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are "
@@ -102,7 +104,8 @@ class Trace:
             with replacing(path) as part:
                 part.write_bytes(whole.tobytes())
         replies = map(as_reply, whole["ids"])
-        self.value_of = dict(zip(replies, whole["value"].tolist(), strict=True))
+        values = whole["value"].tolist()
+        self.value_of = dict(zip(replies, values, strict=True))
 
     def score(self, replies: ndarray) -> Generator[ndarray, ndarray, ndarray]:
         """Return the values of the replies, (replies,) float32. Yield those not scored before,
@@ -297,13 +300,15 @@ def _searching(
     _check(objective, start, settings)
     file = traces and traces / _trace_name(objective, start, settings)
     trace = Trace(objective, len(start), file)
-    value = float((yield from trace.score(np.array([start])))[0])
+    [value] = yield from trace.score(np.array([start]))
+    value = float(value)
     gradients = yield from _steps(objective, trace, start, value, settings, goal)
     searched = trace.evaluations
     if certify:
         yield from _sweep(objective, trace)
     ids, best = trace.best
-    text, *tokens = texts_of(objective.model, [ids, *((token_id,) for token_id in ids)])
+    one_by_one = [(token_id,) for token_id in ids]
+    text, *tokens = texts_of(objective.model, [ids, *one_by_one])
     return SearchResult(
         direction=objective.direction,
         ids=ids,

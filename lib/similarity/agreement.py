@@ -133,7 +133,8 @@ def skews(
         skewness = pd.Series(stats.skew(values), rewards.columns)
         z = _standardised(rewards).to_numpy(dtype=float)
         draws = _resampled_moments(z, resamples)[:, :, 2]
-        ci_low, ci_high = resampling.interval((draws > 0).sum(axis=1))
+        positive = (draws > 0).sum(axis=1)
+        ci_low, ci_high = resampling.interval(positive)
         published = stats.skew(as_published[prompt].to_numpy(dtype=float))
         mean = crossed(skewness, skewness_influence(rewards))
         is_positive = skewness > 0
@@ -160,7 +161,8 @@ def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
     """
     z = _standardised(rewards)
     g = (z**3).mean()
-    moved = z**3 - 3 * z - (3 * z**2 - 1) * g / 2
+    by_spread = (3 * z**2 - 1) * g / 2
+    moved = z**3 - 3 * z - by_spread
     return moved / (len(z) - 1)
 
 
@@ -186,7 +188,8 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     own = own / (k - 1)
     factor = 2 * (k - 1) / (k - 2)
     pseudo = mean + factor * (own - mean)
-    scaled = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1)
+    quantile = stats.t.ppf(0.975, k - 1)
+    scaled = quantile * pseudo.std(ddof=1)
     half = float(scaled / np.sqrt(k))
     return mean, mean - half, mean + half
 
@@ -247,6 +250,7 @@ def model_map(matrix: pd.DataFrame) -> ModelMap:
     points = points - points.mean(axis=0)
     *_, axes = np.linalg.svd(points, full_matrices=False)
     points = points @ axes.T
-    points = points * np.where(points[0] < 0, -1, 1)
+    signs = np.where(points[0] < 0, -1, 1)
+    points = points * signs
     positions = pd.DataFrame(points, matrix.index, ["x", "y"])
     return ModelMap(positions, float(scaling.stress_))

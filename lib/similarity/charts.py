@@ -76,13 +76,17 @@ def draw_maps(
     figure = new_chart(max(9, 7.2 * count), 5.6, title)
     panels = figure.panels(count, count)
     positions = pd.concat([mapped.positions for mapped in maps.values()])
-    reach = 1.1 * float(positions.abs().to_numpy().max())
+    farthest = positions.abs().to_numpy().max()
+    reach = 1.1 * float(farthest)
     colours = model_colours(positions.index)
-    developers = models["developer"].reindex(list(colours)).fillna("").astype(str)
-    shapes = dict(zip(developers.unique(), itertools.cycle("os^DPX*v"), strict=False))
+    developers = models["developer"].reindex(list(colours))
+    developers = developers.fillna("").astype(str)
+    all_shapes = itertools.cycle("os^DPX*v")
+    shapes = dict(zip(developers.unique(), all_shapes, strict=False))
     looks = {}
     for model, colour in colours.items():
-        looks[model] = {"marker": shapes[developers[model]], "color": colour}
+        shape = shapes[developers[model]]
+        looks[model] = {"marker": shape, "color": colour}
     for axes, (name, mapped) in zip(panels, maps.items(), strict=True):
         axes.set_title(name)
         _draw_map(axes, mapped.positions, looks, reach)

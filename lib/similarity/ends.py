@@ -88,8 +88,9 @@ def kinds(grid: pd.DataFrame) -> pd.DataFrame:
 
 def _kind(text: str) -> str:
     """Return the first of KINDS that fits a text."""
-    fits = [is_offensive(text), is_harm(text), names_a_group(text), is_code(text), True]
-    return KINDS[fits.index(True)]
+    fits = [is_offensive(text), is_harm(text), names_a_group(text), is_code(text)]
+    first = [*fits, True].index(True)
+    return KINDS[first]
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

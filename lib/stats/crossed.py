@@ -128,8 +128,9 @@ def _clustered_variance(pseudo: ndarray) -> float:
 
     # the word and the model of each pseudo-value: (words x models, 2)
     groups = np.indices(pseudo.shape).reshape(2, -1).T
+    clusters = {"groups": groups}
     model = OLS(pseudo.ravel(), np.ones(pseudo.size))
-    fit = model.fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    fit = model.fit(cov_type="cluster", cov_kwds=clusters, use_t=True)
     return float(fit.cov_params()[0, 0])
 
 

@@ -50,7 +50,8 @@ def side_by_side(
     """
     texts = {}
     for name, table in tables.items():
-        texts[name] = ends(table, prompt, n)["text"].to_numpy()
+        of_ends = ends(table, prompt, n)
+        texts[name] = of_ends["text"].to_numpy()
     places = range(1, n + 1)
     listed = [("optimal", place) for place in places]
     listed += [("pessimal", place) for place in reversed(places)]

@@ -109,7 +109,8 @@ def _is_rejected(
 ) -> bool:
     """Return whether the test rejects an effect; for the arrays see `interval`."""
     outcome, own = observed
-    bound = abs(outcome - effect * own).item() * (1 - SLACK)
+    distance = abs(outcome - effect * own).item()
+    bound = distance * (1 - SLACK)
     reached = relabellings = 0
     for outcome, own in blocks:
         strength = np.abs(outcome - effect * own)
@@ -212,7 +213,8 @@ def _strengths(
     least = 1e-12 * total
     for sums in _relabelled(residual, (free, *basis.T), permutations):
         # squared length of the permuted residual beyond the others
-        left = total - (sums[1:] ** 2).sum(axis=0)
+        explained = (sums[1:] ** 2).sum(axis=0)
+        left = total - explained
         strength = sums[0] ** 2 / np.maximum(left, least)
         yield np.where(left > least, strength, 0.0)
 
@@ -241,7 +243,8 @@ def every_product(square: ndarray, weights: ndarray) -> Iterator[ndarray]:
     front = _every_order(half)
     back = _every_order(n - half)
     # (b, places x labels)
-    one_hot = np.eye(n - half)[back].reshape(len(back), -1)
+    one_hot = np.eye(n - half)[back]
+    one_hot = one_hot.reshape(len(back), -1)
     weights_a = weights[:, :half, :half]
     weights_b = weights[:, half:, half:]
     weights_across = weights[:, :half, half:]
@@ -256,7 +259,8 @@ def every_product(square: ndarray, weights: ndarray) -> Iterator[ndarray]:
         # (m, places of the second half, a, labels of the second half)
         across = np.tensordot(weights_across, between, axes=(1, 1))
         across = across.transpose(0, 2, 1, 3)
-        across = across.reshape(len(weights), len(front), -1) @ one_hot.T
+        across = across.reshape(len(weights), len(front), -1)
+        across = across @ one_hot.T
         within = within_a[:, :, None] + within_b[:, None, :]
         yield within + across
 

@@ -54,4 +54,5 @@ def orders(n: int, permutations: int) -> ndarray:
     random = np.random.default_rng(0)
     observed = np.arange(n)
     copies = np.tile(observed, (permutations, 1))
-    return np.vstack([observed, random.permuted(copies, axis=1)])
+    permuted = random.permuted(copies, axis=1)
+    return np.vstack([observed, permuted])
