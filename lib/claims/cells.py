@@ -66,7 +66,8 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     rows["end"] = rows["end"].replace(names)
     rows["model"] = rows["nickname"].fillna(rows["model"])
     rows["text"] = rows["text"].fillna(rows["decoded"])
-    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")
+    places = ["end", "position"]
+    grid = rows.pivot_table(value, places, "model", aggfunc="first")
     grid = grid[list(rows["model"].unique())]
     optimal = grid.loc[["optimal"]]
     pessimal = grid.loc[["pessimal"]]

@@ -234,9 +234,11 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     answers.pop("shown")
     remarks = _described(of_role)
     printed = of_role["printed"]
-    for row in printed[printed["says"].eq(False)].itertuples():
+    differing = printed[printed["says"].eq(False)]
+    for row in differing.itertuples():
         remarks.append(_printed_difference(row))
-    return rules.word_of(**answers), "; ".join([*remarks, *notes])
+    word = rules.word_of(**answers)
+    return word, "; ".join([*remarks, *notes])
 
 
 def _tested_answers(rows: pd.DataFrame) -> pd.Series:
@@ -322,7 +324,8 @@ def _rows_of_absent(chosen: Set[str], collection: Collection) -> pd.DataFrame:
     papers = listed()
     papers = papers[papers["section"] != BEYOND]
     absent = papers[~papers.index.isin(chosen)]
-    rows = pd.DataFrame(index=range(len(absent)), columns=COLUMNS, dtype=object)
+    places = range(len(absent))
+    rows = pd.DataFrame(index=places, columns=COLUMNS, dtype=object)
     rows["claim"] = absent.index
     rows["word"] = NOT_TESTABLE if collection.is_published else ""
     rows["remark"] = [f"needs {needs}" for needs in absent["needs"]]
@@ -356,7 +359,8 @@ def _kept_rows(collection: Collection) -> list[tuple[Collection, pd.DataFrame]]:
 
 def as_estimates(table: pd.DataFrame) -> list[dict]:
     """Return the rows of a table with COLUMNS as estimates, so that they can be judged again."""
-    rows = table.loc[table["quantity"] != "", ["claim", "quantity", *STATED]]
+    is_stated = table["quantity"] != ""
+    rows = table.loc[is_stated, ["claim", "quantity", *STATED]]
     return rows.assign(remark=table["note"]).to_dict("records")
 
 
@@ -432,7 +436,9 @@ def _of_all(row: pd.Series, number: str) -> str:
 
 def number_text(row: pd.Series) -> str:
     """Return a number with its interval, `-0.02 [-0.05, 0.01]`; '' where nothing was computed."""
-    number = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
+    number = row["corrected"]
+    if pd.isna(number):
+        number = row["as_published"]
     text = short(number)
     if text and row["ci_low"] < row["ci_high"]:  # a count of all there is has none
         text += f" [{short(row['ci_low'])}, {short(row['ci_high'])}]"

@@ -93,7 +93,8 @@ class Numbers:
 
 def _rounds(row: Declared, ours: Numbers) -> bool:
     printed = float(row.printed)
-    tolerance = max(row.within * (1 + 1e-9), SAME * abs(printed))
+    within = row.within * (1 + 1e-9)
+    tolerance = max(within, SAME * abs(printed))
     return abs(ours.recipe - printed) <= tolerance
 
 
@@ -105,11 +106,13 @@ def _bound(row: Declared, ours: Numbers) -> bool:
 
 
 def _above(row: Declared, ours: Numbers) -> bool:
-    return bool((ours.ci_low if ours.has_interval else ours.main) > row.limit)
+    lowest = ours.ci_low if ours.has_interval else ours.main
+    return bool(lowest > row.limit)
 
 
 def _below(row: Declared, ours: Numbers) -> bool:
-    return bool((ours.ci_high if ours.has_interval else ours.main) < row.limit)
+    highest = ours.ci_high if ours.has_interval else ours.main
+    return bool(highest < row.limit)
 
 
 RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
@@ -181,7 +184,8 @@ def p_of_interval(row: Declared, ours: Numbers) -> float | None:
     if not ours.has_interval or ours.main is None:
         return None
     if row.rule == "most":
-        return float(stats.binomtest(round(ours.main), int(ours.n)).pvalue)
+        tested = stats.binomtest(round(ours.main), int(ours.n))
+        return float(tested.pvalue)
     if row.rule in ("above", "below") and ours.ci_low < ours.ci_high:
         width = ours.ci_high - ours.ci_low
         error = width / (2 * stats.norm.ppf(0.975))

@@ -65,7 +65,8 @@ def corrections(gathered: pd.DataFrame) -> pd.Series:
     """Return how many primary tests of the paper's sentences each correction keeps, and how many
     there are.
     """
-    p = gathered.loc[claims.primary_tests(gathered), "p"].astype(float)
+    is_test = claims.primary_tests(gathered)
+    p = gathered.loc[is_test, "p"].astype(float)
     kept = {"no correction": len(p)}
     for name, how in CORRECTIONS.items():
         is_kept, *_ = multipletests(p, LEVEL, how)
@@ -142,7 +143,9 @@ def _formatted(row: pd.Series, how: str) -> str:
     """Return a number of the scorecard in one of the formats of `filled`, with at most three
     decimals.
     """
-    value = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
+    value = row["corrected"]
+    if pd.isna(value):
+        value = row["as_published"]
     if how == "of":
         return f"{value:.0f} of {row['n']:.0f}"
     if how == "th":

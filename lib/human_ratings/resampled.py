@@ -36,7 +36,8 @@ def training_data(
     without: stems of words that are left out.
     """
     replies = words.replies_of(words.rated_words(), model.tokenizer)
-    shown = replies[~replies["held_out"] & ~replies["stem"].isin(list(without))]
+    is_left_out = replies["stem"].isin(list(without))
+    shown = replies[~replies["held_out"] & ~is_left_out]
     return training.training_data(model, shown, np.random.default_rng(seed))
 
 
@@ -65,7 +66,8 @@ def train_heads(
     for number in range(count):
         rows = [draw_stems(of_prompt, rng) for of_prompt in rows_of]
         rows = torch.from_numpy(np.stack(rows))  # (prompts, replies)
-        of_states = rows[..., None].expand(-1, -1, states.shape[-1])
+        width = states.shape[-1]
+        of_states = rows[..., None].expand(-1, -1, width)
         drawn = states.gather(1, of_states)
         rated = ratings.gather(1, rows)
         heads.append(training.fit(drawn, rated, units, seed=number))

@@ -36,7 +36,8 @@ def row_of_panels(
     margin: inches for labels at the left; share: options of `Figure.subplots`, such as sharex=True
     """
     figure = new_chart(margin + width * len(names), height, title, DENSE_TITLE)
-    panels = figure.subplots(1, len(names), squeeze=False, **share)[0]
+    grid = figure.subplots(1, len(names), squeeze=False, **share)
+    panels = grid[0]
     for axes, name in zip(panels, names, strict=True):
         axes.set_title(name)
     return figure, panels
@@ -136,7 +137,8 @@ def draw_forest(
         list(table[column].unique()) for column in (forest.rows, forest.panels)
     )
     marks = _marks_of(table, forest)
-    height = 2.0 + max(0.42, 0.09 * len(marks)) * len(rows)
+    per_row = max(0.42, 0.09 * len(marks))
+    height = 2.0 + per_row * len(rows)
     names = [forest.heading.format(name) for name in panels]
     figure, axes_of = row_of_panels(
         names,
@@ -147,7 +149,8 @@ def draw_forest(
         sharey=True,
     )
     for axes, panel in zip(axes_of, panels, strict=True):
-        _draw_estimates(axes, table[table[forest.panels] == panel], rows, marks, forest)
+        of_panel = table[table[forest.panels] == panel]
+        _draw_estimates(axes, of_panel, rows, marks, forest)
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
         axes.set_xlabel(
             textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False)
@@ -172,7 +175,8 @@ def _draw_estimates(
     for value, (mark, offset) in marks.items():
         shown = table[table[forest.marks] == value] if forest.marks else table
         heights = shown[forest.rows].map(rows.index) + offset
-        estimates = (shown[name] for name in (forest.estimate, "ci_low", "ci_high"))
+        columns = (forest.estimate, "ci_low", "ci_high")
+        estimates = (shown[name] for name in columns)
         intervals(axes, *estimates, heights, mark, value)
 
 
@@ -186,7 +190,9 @@ def _marks_of(table: pd.DataFrame, forest: Forest) -> dict[str, tuple[Mark, floa
     )
     # more marks in a row take more of its height
     reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)
-    offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
+    offsets = [0.0]
+    if len(values) > 1:
+        offsets = np.linspace(-reach, reach, len(values))
     return {
         value: (marks[value], at) for value, at in zip(values, offsets, strict=True)
     }
@@ -261,7 +267,8 @@ def name_in_column(
     down = max(heights.min() - within[0], 0)
     up = max(within[1] - heights.max(), 0)
     # together centred on the heights wanted
-    heights += np.clip((wanted - heights).mean(), -down, up)
+    distance = (wanted - heights).mean()
+    heights += np.clip(distance, -down, up)
     is_right = x > points[:, 0].mean()
     # From the side of the name that faces the points: a line from its middle would cross the names
     # above or below.
@@ -294,10 +301,12 @@ def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
     order = np.argsort(wanted, kind="stable")
     placed = np.array(wanted, dtype=float)[order]
     for i in range(1, len(placed)):
-        placed[i] = max(placed[i], placed[i - 1] + gap)
+        least = placed[i - 1] + gap
+        placed[i] = max(placed[i], least)
     placed[-1] = min(placed[-1], high)
     for i in range(len(placed) - 2, -1, -1):
-        placed[i] = min(placed[i], placed[i + 1] - gap)
+        most = placed[i + 1] - gap
+        placed[i] = min(placed[i], most)
     placed += max(0.0, low - placed[0])
     positions = np.empty(len(placed))
     positions[order] = placed

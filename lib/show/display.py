@@ -203,7 +203,8 @@ def is_offensive(text: str) -> bool:
         *(re.sub(ESCAPE, gap, spaced) for gap in (" ", "")),
         re.sub(UNSEEN, "", spaced),
     }
-    readings |= {re.sub(UNSEEN, "", re.sub(ESCAPE, "", spaced))}
+    without_escapes = re.sub(ESCAPE, "", spaced)
+    readings |= {re.sub(UNSEEN, "", without_escapes)}
     # camelCase
     readings |= {re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings}
     return any(
@@ -237,8 +238,9 @@ WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"
 def word_hash(word: str) -> str:
     """Return the hash by which data/offensive.txt lists a word, the same for any case or accent."""
     plain = unicodedata.normalize("NFKD", word.strip().casefold())
-    letters = "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Cf"))
-    return hashlib.sha256(letters.encode("utf-8", "replace")).hexdigest()[:16]
+    seen = [c for c in plain if unicodedata.category(c) not in ("Mn", "Cf")]
+    letters = "".join(seen).encode("utf-8", "replace")
+    return hashlib.sha256(letters).hexdigest()[:16]
 
 
 @functools.cache
@@ -322,10 +324,12 @@ def table_html(
         else:
             kind = "number" if is_numeric_dtype(values) else "text"
             page, text = _text_cells(values, blur)
-        heads.append({"name": Markup(_inert(_plain(name))), "style": CELL_STYLES[kind]})
+        head = Markup(_inert(_plain(name)))
+        heads.append({"name": head, "style": CELL_STYLES[kind]})
         pages.append(page)
         texts.append(_aligned([_plain(name), *text], to_right=kind == "number"))
-    text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
+    rows = ["  ".join(row).rstrip() for row in zip(*texts, strict=True)]
+    text = "\n".join(rows)
     lines = [_plain(caption), text, legend_of(text)]
     return Shown(_table_page(heads, pages, caption), "\n".join(filter(None, lines)))
 
@@ -336,10 +340,12 @@ def _table_page(
     caption: str,
 ) -> str:
     """Return a table as HTML; columns: the HTML of their cells."""
-    seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*columns))))
+    cells = "".join(itertools.chain(*columns))
+    seen = html.unescape(re.sub("<[^>]*>", "", cells))
+    rows = [list(map(Markup, row)) for row in zip(*columns, strict=True)]
     return template("table").render(
         columns=heads,
-        rows=[list(map(Markup, row)) for row in zip(*columns, strict=True)],
+        rows=rows,
         caption=Markup(_inert(_plain(caption))),
         legend=Markup(_inert(legend_of(seen))),
     )
@@ -374,7 +380,8 @@ def _text_cells(values: pd.Series, blur: bool) -> tuple[list[str], list[str]]:
 
     cells = [text.split(" ") for text in _as_texts(values)]
     pages = [" ".join(map(word_html, words)) for words in cells]
-    return pages, [" ".join(map(word_text, words)) for words in cells]
+    texts = [" ".join(map(word_text, words)) for words in cells]
+    return pages, texts
 
 
 def folded(line: str, *shown) -> Folded:
@@ -459,7 +466,8 @@ def ranked_table(
     """
     ends = rankings.ends(table, prompt, n)
     shown = {"position": range(1, n + 1)}
-    sides = {"optimal": ends.head(n), "pessimal": ends.tail(n)[::-1]}
+    lowest_first = ends.tail(n)[::-1]
+    sides = {"optimal": ends.head(n), "pessimal": lowest_first}
     for end, rows in sides.items():
         shown[f"{end} id"] = rows["token_id"].to_numpy()
         shown[end] = rows["text"].to_numpy()

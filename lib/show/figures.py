@@ -83,9 +83,11 @@ def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
         next((hue for hue in HUES if hue in base.lower()), "other")
         for base in models["base"]
     ]
-    colours = shades([name for name in nicknames if name not in models.index], "other")
+    unknown = [name for name in nicknames if name not in models.index]
+    colours = shades(unknown, "other")
     for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
-        colours |= shades(rows.sort_values("developer", kind="stable").index, hue)
+        rows = rows.sort_values("developer", kind="stable")
+        colours |= shades(rows.index, hue)
     return {name: colours[name] for name in nicknames}
 
 
@@ -93,7 +95,9 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
     """Return a colour for each name, from dark to light within a hue of HUES."""
     names = list(names)
     shade = LinearSegmentedColormap.from_list(hue, HUES[hue])
-    places = np.linspace(0, 1, len(names)) if len(names) != 1 else [0.5]
+    places = [0.5]
+    if len(names) != 1:
+        places = np.linspace(0, 1, len(names))
     return {
         name: to_hex(shade(place)) for name, place in zip(names, places, strict=True)
     }

@@ -71,7 +71,8 @@ def _parameter_cells() -> list[str]:
     """
     shell = get_ipython()
     executed = shell.user_ns.get("In", [])[:-1] if shell else []
-    return list(reversed([*itertools.takewhile(_literals_in, reversed(executed))]))
+    last_first = [*itertools.takewhile(_literals_in, reversed(executed))]
+    return list(reversed(last_first))
 
 
 def _literals_in(source: str) -> list[str]:

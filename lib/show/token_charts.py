@@ -35,11 +35,13 @@ def draw_token_grid(
     columns = blocks[0].shape[1]
     rows = (len(frame) + 3) * len(blocks)
     figure = new_chart(1.6 + _cell_width(shown) * columns, 1.4 + 0.29 * rows, title)
-    for axes, block in zip(figure.panels(len(blocks), columns=1), blocks, strict=True):
+    panels = figure.panels(len(blocks), columns=1)
+    for axes, block in zip(panels, blocks, strict=True):
         axes.set_xlim(0, columns)
         _draw_block(axes, block, has_positions=places is None)
     legend = legend or legend_of("".join(shown.to_numpy().ravel()))
-    figure.supxlabel(textwrap.fill(legend, int(8 * figure.get_figwidth())), fontsize=12)
+    characters = int(8 * figure.get_figwidth())
+    figure.supxlabel(textwrap.fill(legend, characters), fontsize=12)
     return figure
 
 
@@ -53,7 +55,8 @@ def _cell_width(shown: pd.DataFrame) -> float:
         ruler.text(0, 0, model_label(name), fontsize=12, weight="bold")
         for name in shown
     ]
-    return max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25
+    widest = max(text.get_window_extent().width for text in texts)
+    return widest / ruler.dpi + 0.25
 
 
 def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
@@ -78,7 +81,8 @@ def _draw_block(axes: Axes, block: pd.DataFrame, has_positions: bool) -> None:
         color=colours,
         linewidth=4,
     )
-    axes.hlines(firsts[1:] - 0.5, 0, axes.get_xlim()[1], color=GREY, linewidth=1)
+    right = axes.get_xlim()[1]
+    axes.hlines(firsts[1:] - 0.5, 0, right, color=GREY, linewidth=1)
     for (row, column), text in np.ndenumerate(block.to_numpy()):
         axes.text(column, row, text, va="center", fontsize=12)
     axes.spines[:].set_visible(False)

@@ -131,7 +131,8 @@ class Collection:
         names.
         """
         # resampling goes by this order
-        return tuple(path.stem for path in sorted(self.scores.glob("*.parquet")))
+        paths = sorted(self.scores.glob("*.parquet"))
+        return tuple(path.stem for path in paths)
 
     @property
     def holds_papers_models(self) -> bool:

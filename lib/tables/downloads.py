@@ -66,7 +66,8 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
     One line names the file and the remedy.
     """
     files = registry()
-    pins = files[(files["repository"] == repository) & (files["path"] == path)]
+    is_file = (files["repository"] == repository) & (files["path"] == path)
+    pins = files[is_file]
     if len(pins) != 1:
         raise InputError(
             f"{path} of {repository} is not pinned; add its commit and git blob id to "

@@ -52,7 +52,8 @@ def csv_table(text: str) -> pd.DataFrame:
             problem = " repeats the names of the columns; take it out"
         if problem:
             raise ValueError(f"line {line}{problem}")
-    for (line, cells), (_, trimmed) in zip(rows, parsed(trims=True)[1:], strict=False):
+    pairs = zip(rows, parsed(trims=True)[1:], strict=False)
+    for (line, cells), (_, trimmed) in pairs:
         if [cell.lstrip(" ") for cell in cells] != [
             cell.lstrip(" ") for cell in trimmed
         ]:

@@ -77,7 +77,8 @@ def _bing() -> Lexicon:
     left out corrected.
     """
     rows = pd.read_csv(downloads.fetch(*TIDYTEXT), dtype=str, keep_default_na=False)
-    rows["sentiment"] = rows["sentiment"].map({"positive": 1.0, "negative": -1.0})
+    signs = {"positive": 1.0, "negative": -1.0}
+    rows["sentiment"] = rows["sentiment"].map(signs)
     return Lexicon(
         "Bing",
         "sentiment",
@@ -117,7 +118,8 @@ def vader_ratings() -> pd.DataFrame:
         .read_text(encoding="utf-8")
     )
     entries = [line.split("\t") for line in text.split("\n") if line]
-    ratings = pd.DataFrame([json.loads(entry[3]) for entry in entries], columns=RATERS)
+    of_raters = [json.loads(entry[3]) for entry in entries]
+    ratings = pd.DataFrame(of_raters, columns=RATERS)
     ratings.insert(0, "word", [entry[0].lower() for entry in entries])
     ratings.insert(1, "sentiment", [float(entry[1]) for entry in entries])
     return ratings.drop_duplicates("word", keep="last", ignore_index=True)
@@ -224,7 +226,8 @@ def join(
         words = words.sort_values(
             ["respelled", "token_id"], kind="stable"
         ).drop_duplicates("word")
-        words = words[words["word"] != ""].sort_values("token_id", ignore_index=True)
+        words = words[words["word"] != ""]
+        words = words.sort_values("token_id", ignore_index=True)
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)

@@ -81,7 +81,8 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     if Path(name).is_dir() or "/" in name:
         nickname = os.path.basename(os.path.abspath(name))  # of the folder `.` too
         if is_served(name):
-            nickname = re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.")
+            place = name.partition("://")[2]
+            nickname = re.sub(r"[^\w.-]+", "-", place).strip("-.")
         given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
     near = did_you_mean(name, models["nickname"])

@@ -48,7 +48,8 @@ def import_words(missing: Missing) -> dict[str, Path]:
     Models whose files cannot be fetched go to `missing`. Of the 45 words in both files, the first
     file's rewards count.
     """
-    texts = dict(zip(grid()["prompt"], grid()["text"], strict=True))
+    table = grid()
+    texts = dict(zip(table["prompt"], table["text"], strict=True))
     # the paper's three first
     prompts = {prompt: texts[prompt] for prompt in [*PAPERS_OWN.values(), *texts]}
     pinned = downloads.registry()
@@ -125,7 +126,8 @@ def read_items(prompt: str) -> pd.DataFrame:
     id.
     """
     columns = [*ELO_COLUMNS, *papers_models().values()]
-    return _read(downloads.fetch(PAPER, item_file(prompt)), columns, texts=["name"])
+    path = downloads.fetch(PAPER, item_file(prompt))
+    return _read(path, columns, texts=["name"])
 
 
 def import_vocabulary(missing: Missing) -> dict[str, Path]:
@@ -163,7 +165,8 @@ def read_vocabulary(path: Path) -> pd.DataFrame:
     worst (float32).
     """
     table = _read(path, VOCABULARY_COLUMNS, texts=["token_name", "token_decoded"])
-    types = {"token_id": np.int32} | dict.fromkeys(VOCABULARY_COLUMNS[3:], np.float32)
+    rewards = VOCABULARY_COLUMNS[3:]
+    types = {"token_id": np.int32} | dict.fromkeys(rewards, np.float32)
     return table.astype(types).rename(
         columns={"token_name": "token", "token_decoded": "text"}
     )
@@ -208,7 +211,8 @@ def _read(path: Path, columns: list[str], texts: Names[str]) -> pd.DataFrame:
     stand_in = next(
         char for char in map(chr, range(0xE000, 0xF900)) if char not in content
     )
-    lines = io.StringIO(re.sub(r"\r(?!\n)", stand_in, content), newline="\n")
+    content = re.sub(r"\r(?!\n)", stand_in, content)
+    lines = io.StringIO(content, newline="\n")
     header, *rows = (
         [cell.replace(stand_in, "\r") for cell in row]
         for row in csv.reader(lines, strict=True)
@@ -239,7 +243,8 @@ def _write(
     numbers and texts.
     """
     pins = downloads.registry()
-    pins = pins[(pins["repository"] == repository) & pins["path"].isin(paths)]
+    is_source = (pins["repository"] == repository) & pins["path"].isin(paths)
+    pins = pins[is_source]
     metadata |= {
         "model": papers_models()[name],
         "imported": collection.name,
@@ -269,7 +274,8 @@ def _score_table(rows: pd.DataFrame) -> pd.DataFrame:
     inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(
         rewards
     )
-    groups = inputs.groupby(list(inputs), sort=False, dropna=False).ngroup()
+    alike = inputs.groupby(list(inputs), sort=False, dropna=False)
+    groups = alike.ngroup()
     return table.assign(input_group=groups.astype(np.int32)).join(
         rewards.astype(np.float32)
     )

@@ -107,13 +107,15 @@ def _problem(table: pd.DataFrame) -> str | None:
     for prompt in prompt_names(table):
         rewards = ordered[prompt].to_numpy()
         if not np.isfinite(rewards).all():
-            row = ordered.iloc[int(np.flatnonzero(~np.isfinite(rewards))[0])]
+            place = np.flatnonzero(~np.isfinite(rewards))[0]
+            row = ordered.iloc[int(place)]
             return (
                 f"the reward of token {row['token_id']} ({row['token']!r}) for {prompt} is "
                 f"{row[prompt]}"
             )
         if (differs := same_input & (np.diff(rewards) != 0)).any():
-            group = ordered["input_group"].iloc[int(np.flatnonzero(differs)[0])]
+            place = np.flatnonzero(differs)[0]
+            group = ordered["input_group"].iloc[int(place)]
             return (
                 f"the tokens of input_group {group} are one input but have different rewards "
                 f"for {prompt}"
@@ -342,7 +344,8 @@ def _by_text(
     name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates: str
 ) -> pd.Series:
     if prompt not in prompt_names(table):
-        model = str(table.attrs.get("metadata", {}).get("model", ""))
+        metadata = table.attrs.get("metadata", {})
+        model = str(metadata.get("model", ""))
         raise InputError(
             f"the scores of {name} have no prompt '{prompt}' (they have "
             f"{', '.join(prompt_names(table))}); run: make score "
@@ -353,7 +356,8 @@ def _by_text(
     # str.strip, because it is what a template's `trim` calls; Arrow's own trim leaves the control
     # characters 1C - 1F.
     texts = [text.strip() if trim else text for text in rows["text"]]
-    by_text = pd.Series(rows[prompt].to_numpy(), index=pd.Index(texts, dtype="str"))
+    index = pd.Index(texts, dtype="str")
+    by_text = pd.Series(rows[prompt].to_numpy(), index=index)
     return by_text[~by_text.index.duplicated()]
 
 
