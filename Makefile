@@ -88,6 +88,12 @@ compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODE
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
+bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=path/to/model REPLIES=file [AGAINST=model] [WORDS=file.csv] [OUT=file.csv] [options as for score]
+	@test -n "$(MODEL)" -a -n "$(REPLIES)" || { echo "error: say: make bestofn MODEL=<nickname, hub id or folder> REPLIES=<csv or jsonl>" >&2; exit 2; }
+	@$(ONE_PROCESS)
+	@$(PY) -m lib.run bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
+		$(if $(WORDS),--words "$(WORDS)") $(if $(OUT),--out "$(OUT)")
+
 figure: $(INSTALLED) ## where a figure or table of the paper is computed again: make figure FIG=3C
 	@$(PY) -m lib.run figure "$(FIG)"
 

@@ -390,6 +390,31 @@ COMMANDS = {
             COLLECTION,
         ),
     ),
+    "bestofn": Command(
+        "tell what the best of n replies is like: length, words, style, groups",
+        ".apps.owner.card.best_of_n:best_of_n",
+        (
+            MODEL,
+            argument(
+                "file",
+                metavar="REPLIES",
+                help="csv or jsonl with prompt and reply (or messages), several replies to each "
+                "prompt",
+            ),
+            argument(
+                "--against",
+                metavar="MODEL",
+                help="a second model that chooses from the same replies",
+            ),
+            argument(
+                "--words",
+                metavar="FILE.csv",
+                help="lists of your own: columns word,list",
+            ),
+            argument("--out", help="the csv to write; default: beside the replies"),
+            *LOADING,
+        ),
+    ),
     "export": Command(
         "write the texts that a card asks about, for a scorer of your own",
         ".apps.owner.card.outside:export",
