@@ -19,8 +19,8 @@ CORRECTIONS = {
 # How `counted` says how many sentences have each word but `holds`, in the order of WORDS
 OTHERS = (
     "{} hold partly (in some analyses)",
-    "{} are not shown (no test of ours supports them)",
-    "for {} only the printed number comes out (not the effect)",
+    "{} are not shown (no number that they rest on supports them)",
+    "for {} we get the printed number (but no valid test shows the effect)",
     "and {} cannot be tested here",
 )
 

@@ -160,7 +160,7 @@ def test_the_words_of_the_other_sentences_are_counted_in_one_sentence(gathered):
     gathered["evidence"] = ["released rewards", *[""] * 4]
     assert scorecard.counted(gathered.assign(role="primary")) == (
         "Of 3 sentences of the paper, 1 hold (1 in released rewards). Of the other 2 sentences, "
-        "1 are not shown (no test of ours supports them), and 1 cannot be tested here."
+        "1 are not shown (no number that they rest on supports them), and 1 cannot be tested here."
     )
 
 
