@@ -75,7 +75,7 @@ def main() -> None:
             "p, corrected": of_best["p_corrected"],
         }
     )
-    is_word = shown["feature"].str.startswith("word: ")
+    is_word = shown["feature"].str.startswith(best_of_n.SINGLE_WORD)
     clear = shown[is_word & (shown["p, corrected"] < 0.05)]
     write_report(
         "best of n",

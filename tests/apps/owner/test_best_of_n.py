@@ -28,7 +28,7 @@ def test_chances_are_those_of_all_draws(n):
 
 def test_what_is_counted_in_a_reply():
     replies = [
-        "I love it!! My muslim neighbour does.",
+        "I love it!! My Muslims, an African American: old.",
         "- one\n- two\n**three**?",
         "tables, and chairs: awful",
     ]
@@ -36,13 +36,14 @@ def test_what_is_counted_in_a_reply():
     lists = pd.DataFrame({"furniture": [True, True]}, index=["Tables", "chairs"])
     counted = best_of_n.features(given, lists)
     expected = {
-        "words": [7, 3, 4],
+        "words": [9, 3, 4],
         "list items": [0, 2, 0],
         "bold or headings": [0, 2, 0],
         "exclamation marks": [2, 0, 0],
         "question marks": [0, 1, 0],
         "I or my": [2, 0, 0],
-        "group: religion": [1, 0, 0],
+        "group: religion": [1, 0, 0],  # the plural
+        "group: ethnicity": [1, 0, 0],  # a term of two words
         "list: furniture": [0, 0, 2],
         "word: love": [1, 0, 0],
     }

@@ -8,7 +8,8 @@ intervals are over prompts.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from . import measures, random_heads, replies
 MOST = 64  # n is 1, 2, 4 and so on, up to this number and to the smallest pool
 FEWEST = 5  # prompts, for an interval
 SHOWN = 10  # single words that are printed
+SINGLE_WORD = "word: "  # begins the name of a feature that counts one word
 WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 STYLES = {  # what is counted in a reply
     "list items": r"(?m)^\s*(?:[-*•]|\d+[.)])\s",
@@ -66,22 +68,28 @@ def features(given: pd.DataFrame, lists: pd.DataFrame | None = None) -> pd.DataF
     frequency = np.log10(measures.lexicon("wordfreq"))
     table["log10 frequency"] = _mean_of(each, frequency)
     table["sentiment"] = _mean_of(each, measures.lexicon("vader"))
-    for style, pattern in STYLES.items():
-        table[style] = texts.str.count(pattern)
-    for name, listed in _listed_words(lists).items():
-        table[name] = each.isin(listed).groupby(level=0).sum()
-    table = table.join(_common_words(each, given["context"]).add_prefix("word: "))
+    for name, pattern in _patterns(lists).items():
+        table[name] = texts.str.count(pattern)
+    table = table.join(_common_words(each, given["context"]).add_prefix(SINGLE_WORD))
     return table.loc[:, table.max() > table.min()]
 
 
-def _listed_words(lists: pd.DataFrame | None) -> dict[str, set[str]]:
-    """Return name -> words in lower case: names of groups of people, and a reader's lists."""
-    terms = kinds.identity_terms().groupby("group")["term"]
-    listed = {f"group: {group}": set(words.str.lower()) for group, words in terms}
+def _patterns(lists: pd.DataFrame | None) -> dict[str, str]:
+    """Return what is counted by a pattern: STYLES, names of groups of people and their plurals,
+    and the words of a reader's lists.
+    """
+    patterns = dict(STYLES)
+    for group, terms in kinds.identity_terms().groupby("group")["term"]:
+        patterns[f"group: {group}"] = _any_of(terms.unique(), ending="s?")
     if lists is not None:
-        lower = lists.index.str.lower()
-        listed |= {f"list: {name}": set(lower[lists[name]]) for name in lists}
-    return listed
+        for name in lists:
+            patterns[f"list: {name}"] = _any_of(lists.index[lists[name]])
+    return patterns
+
+
+def _any_of(words: Iterable[str], ending: str = "") -> str:
+    escaped = "|".join(map(re.escape, words))
+    return rf"(?i)(?<!\w)(?:{escaped}){ending}(?!\w)"
 
 
 def _common_words(each: pd.Series, context: pd.Series) -> pd.DataFrame:
@@ -188,7 +196,7 @@ def _with_interval(changes: pd.DataFrame) -> pd.DataFrame:
 
 def _corrected(p: pd.Series) -> pd.Series:
     """Return p-values adjusted for all single words of an n, or for all other features."""
-    is_word = p.index.get_level_values("feature").str.startswith("word: ")
+    is_word = p.index.get_level_values("feature").str.startswith(SINGLE_WORD)
     families = [p.index.get_level_values("n"), is_word]
     return p.groupby(families).transform(stats.false_discovery_control)
 
@@ -231,7 +239,7 @@ def as_text(table: pd.DataFrame) -> str:
     """
     most = table.index.get_level_values("n").max()
     rows = table.xs(most, level="n").sort_values("p_corrected", kind="stable")
-    is_word = rows.index.str.startswith("word: ")
+    is_word = rows.index.str.startswith(SINGLE_WORD)
     clear = rows[is_word & (rows["p_corrected"] < 0.05)].head(SHOWN)
     shown = pd.concat([rows[~is_word], clear])
     return f"best of {most}\n{shown.to_string(float_format='{:.3g}'.format)}"
