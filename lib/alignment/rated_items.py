@@ -45,7 +45,7 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
     """
     tables = scores.read_all(study)
     first = next(iter(tables.values()))
-    prompts = scores.prompt_names(first)[:3]
+    prompts = scores.shared_prompts(tables)[:3]
     if len(tables) < 2:
         raise InputError(
             f"{next(iter(tables))} is the only model, so no mean has an interval; score another one"

@@ -271,6 +271,8 @@ def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
             answer = "the opposite"
         if pd.notna(row["ci_low"]):
             answer += f", {number_text(row)}"
+        elif row["paper"] and not row["says"]:
+            answer += f" ({_printed_difference(row)})"
         lines.append(f"{row['said']}: {answer}")
     return lines
 

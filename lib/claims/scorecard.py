@@ -18,10 +18,10 @@ CORRECTIONS = {
 
 # How `counted` says how many sentences have each word but `holds`, in the order of WORDS
 OTHERS = (
-    "{} hold partly (in some analyses)",
-    "{} are not shown (no number that they rest on supports them)",
-    "for {} we get the printed number (but no valid test shows the effect)",
-    "and {} cannot be tested here",
+    "{} hold only in some analyses.",
+    "{} are not shown: no number that they rest on supports them.",
+    "For {}, we get the printed number, but no valid test shows the effect.",
+    "{} cannot be tested here.",
 )
 
 # A number in a text: {claim/quantity/prompt/model:format}
@@ -111,8 +111,7 @@ def counted(gathered: pd.DataFrame) -> str:
     others = [text.format(n) for text, n in zip(OTHERS, rest, strict=True) if n]
     return (
         f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold "
-        f"({' and '.join(evidence)}). Of the other {rest.sum()} sentences, "
-        f"{', '.join(others)}."
+        f"({' and '.join(evidence)}). Of the other {rest.sum()}, {' '.join(others)}"
     )
 
 

@@ -13,6 +13,8 @@ from .stages import Block, Scorer
 class WholeConversations(Scorer):
     """A prompt that is read again with each reply, by a model that is called for rewards."""
 
+    extends_prefix = False
+
     def _read_prompt(self) -> None:
         self.shares_prefix = False
         self.reason = "it is an encoder, whose states depend on all tokens"

@@ -66,6 +66,7 @@ def score_inputs(
     """Return the rewards of the replies whose inputs these are, (replies,) float32. See
     score_replies.
     """
+    inputs = stages.extend_prefix(model, inputs)
     scored = list(stages.score(model, blocks_of(inputs), tokens_per_batch))
     numbers = np.concatenate([block.shard for block, _ in scored])
     rewards = np.concatenate([rewards for _, rewards in scored])

@@ -31,6 +31,7 @@ class LogRatio(Scorer):
 
     model: "ImplicitRewardModel"
     pads = False
+    extends_prefix = False
 
     def __init__(
         self,

@@ -5,10 +5,11 @@ prompt share once, and a reply costs only what comes after it. Models of other k
 of their own, which overrides what it does otherwise: encoders, by_layer, packed, implicit.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,6 +45,7 @@ class Scorer:
 
     - replies_per_shard: of a vocabulary, written together; None for engine.REPLIES_PER_SHARD
     - pads: whether replies to several prompts may be read together, see padded
+    - extends_prefix: whether what all replies begin with may be read with the prompt
     - computes_here: whether rewards are computed by this process
     - by_layer: whether weights pass through once for many replies
     """
@@ -52,6 +54,7 @@ class Scorer:
     usual_tokens: ClassVar[dict[str, int]] = TOKENS_PER_BATCH
     replies_per_shard: ClassVar[int | None] = None
     pads: ClassVar[bool] = True
+    extends_prefix: ClassVar[bool] = True
     computes_here: ClassVar[bool] = True
     by_layer: ClassVar[bool] = False
 
@@ -434,6 +437,25 @@ class Block:
             torch.tensor([self.inputs.suffixes[i] for i in piece])
             for piece in self.pieces
         ]
+
+
+def extend_prefix(model: RewardModel, inputs: Inputs) -> Inputs:
+    """Return the same inputs, with the ids that all suffixes begin with moved into the prefix.
+
+    Each suffix keeps its last id. Nothing is moved where the model's reader needs the reply whole.
+    """
+    has_gate = inputs.conversation.gate_position is not None
+    if has_gate or not reader_of(model).extends_prefix or len(inputs.suffixes) < 2:
+        return inputs
+    shortest = min(map(len, inputs.suffixes))
+    common = os.path.commonprefix(inputs.suffixes)[: shortest - 1]
+    prefix = inputs.prefix_ids + tuple(common)
+    return replace(
+        inputs,
+        conversation=replace(inputs.conversation, prefix_ids=prefix),
+        prefix_ids=prefix,
+        suffixes=[suffix[len(common) :] for suffix in inputs.suffixes],
+    )
 
 
 def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:

@@ -136,12 +136,7 @@ def check_prompts(
     none of them is.
     """
     wanted = named.split(",") if isinstance(named, str) else list(named)
-    first, *others = tables.values()
-    held = [
-        name
-        for name in scores.prompt_names(first)
-        if all(name in table for table in others)
-    ]
+    held = scores.shared_prompts(tables)
     there = [prompt for prompt in wanted if prompt in held]
     missing = ", ".join(prompt for prompt in wanted if prompt not in held)
     if not there:

@@ -19,7 +19,7 @@ def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
     if not tables:
         return [f"No reward model of collection '{collection}' was scored."]
     first = next(iter(tables.values()))
-    prompts = scores.prompt_names(first)
+    prompts = scores.shared_prompts(tables)
     width = max(map(len, ["model", *tables]))
     lines = [
         f"{len(tables)} reward model{'s' * (len(tables) > 1)} scored in collection '{collection}': "

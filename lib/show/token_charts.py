@@ -19,13 +19,13 @@ def draw_token_grid(
     title: str,
     blur: bool = True,
     places: pd.DataFrame | None = None,
-    legend: str = "",
+    left_out: str = "",
 ) -> Chart:
     """Draw tokens of several models side by side: a column per model, as from
     rankings.side_by_side.
 
     places: the place of each token in its model's ranking, where these are not the rows' own
-    positions. legend: what the marks in tokens mean; by default, each mark in a few words.
+    positions. left_out: which tokens are left out, for the line on what marks mean.
     """
     shown = frame.map(lambda token: label(token, 16, blur=blur))
     if places is not None:
@@ -39,9 +39,10 @@ def draw_token_grid(
     for axes, block in zip(panels, blocks, strict=True):
         axes.set_xlim(0, columns)
         _draw_block(axes, block, has_positions=places is None)
-    legend = legend or legend_of("".join(shown.to_numpy().ravel()))
+    marks = legend_of("".join(shown.to_numpy().ravel()))
+    below = "; ".join(filter(None, [marks, left_out]))
     characters = int(8 * figure.get_figwidth())
-    figure.supxlabel(textwrap.fill(legend, characters), fontsize=12)
+    figure.supxlabel(textwrap.fill(below, characters), fontsize=12)
     return figure
 
 

@@ -7,7 +7,7 @@ refused.
 
 import itertools
 import json
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from pathlib import Path
 
 import numpy as np
@@ -292,6 +292,22 @@ def checked_prompt(name: str) -> str:
 def prompt_names(table: pd.DataFrame) -> list[str]:
     """Return the names of the prompts that a score table holds rewards for, in column order."""
     return [column for column in table.columns if column not in COLUMNS]
+
+
+def shared_prompts(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the prompts that all these score tables hold, in the column order of the first.
+
+    InputError, which says what each table holds, if there is none.
+    """
+    names = {model: prompt_names(table) for model, table in tables.items()}
+    first, *others = names.values()
+    shared = [prompt for prompt in first if all(prompt in one for one in others)]
+    if not shared:
+        held = "; ".join(f"{model}: {', '.join(each)}" for model, each in names.items())
+        raise InputError(
+            f"these models share no prompt ({held}); score them for the same prompts"
+        )
+    return shared
 
 
 def unique_inputs(table: pd.DataFrame) -> pd.DataFrame:

@@ -159,8 +159,8 @@ def test_a_limit_just_below_0_is_shown_without_a_sign(gathered):
 def test_the_words_of_the_other_sentences_are_counted_in_one_sentence(gathered):
     gathered["evidence"] = ["released rewards", *[""] * 4]
     assert scorecard.counted(gathered.assign(role="primary")) == (
-        "Of 3 sentences of the paper, 1 hold (1 in released rewards). Of the other 2 sentences, "
-        "1 are not shown (no number that they rest on supports them), and 1 cannot be tested here."
+        "Of 3 sentences of the paper, 1 hold (1 in released rewards). Of the other 2, 1 are not "
+        "shown: no number that they rest on supports them. 1 cannot be tested here."
     )
 
 

@@ -391,3 +391,13 @@ def test_what_was_fed_counts_each_kind(score_table):
         "undecodable": 1,
         "distinct inputs": 4,
     }
+
+
+def test_prompts_that_all_tables_hold_are_in_the_order_of_the_first():
+    one = pd.DataFrame(columns=["text", "worst", "best", "greatest"])
+    other = pd.DataFrame(columns=["greatest", "text", "worst"])
+    assert scores.shared_prompts({"a": one, "b": other}) == ["worst", "greatest"]
+    with pytest.raises(
+        InputError, match=r"no prompt \(a: worst, best, greatest; c: first\)"
+    ):
+        scores.shared_prompts({"a": one, "c": pd.DataFrame(columns=["text", "first"])})

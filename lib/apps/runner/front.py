@@ -22,9 +22,7 @@ NOTEBOOKS = ROOT / "notebooks"
 PUBLISHED_PAGE = ROOT / "docs" / "published.md"
 LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
-# What the marks in the picture of tokens mean.
-LEGEND = """␣ is a space. ⟨U+0627⟩ is the code point of a character. …⟨9⟩ means that a token of 9 \
-characters was cut. Offensive tokens are left out, so some ranks are missing."""
+LEFT_OUT = "offensive tokens are left out, so some ranks are missing"
 # The rows of README's eight statements.
 FINDINGS = re.compile(
     r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE
@@ -66,7 +64,7 @@ def write() -> None:
     first = ", ".join(printed.str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
     figures.save(
-        draw_token_grid(ends, title=TITLE, places=places, legend=LEGEND),
+        draw_token_grid(ends, title=TITLE, places=places, left_out=LEFT_OUT),
         PUBLISHED,
         "front",
         alt,

@@ -14,17 +14,19 @@ import nbformat
 import pytest
 import tiny
 from conftest import copy_project
+from scipy.special import logsumexp
 
 from lib.apps.owner.opening import open_model as load
 from lib.apps.runner.jobs import MADE
 from lib.scoring import engine
-from lib.tables import lexicons, scores
+from lib.tables import lexicons, registry, scores
 from lib.tables.prompts import read_prompts
 
 # as S-Gem-27B-v0.2 and N-Lla-8B
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
 FEWER = {"02": {"resamples": 20}, "03": {"permutations": 200}, "07": {"resamples": 20}}
 QUICK = ("02", "03", "04", "05", "06", "07", "11")
+MIXED = ("02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
 # 00 last, because it trains the small models
 SLOW = ("01", "08", "09", "10", "12", "00")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("papermill")]
@@ -90,6 +92,36 @@ def scored(project) -> Path:
     return project
 
 
+@pytest.fixture(scope="module")
+def mixed(scored) -> Path:
+    """Return the project with unlike models in the collection `mixed`.
+
+    tiny-gemma and tiny-llama were asked three prompts, and their base is not known. R-Gem-2B has a
+    base whose log-probabilities lie beside it. A model `third` was asked two prompts about 1,200
+    tokens.
+    """
+    folder = scored / "data" / "scores"
+    of_two = {name: scores.read(folder / "two" / f"{name}.parquet") for name in MODELS}
+    for name, table in of_two.items():
+        about = table.attrs["metadata"]
+        scores.write(table, folder / "mixed" / f"{name}.parquet", about)
+    gemma, llama = of_two.values()
+    prompts = scores.prompt_names(gemma)
+    reward_model = registry.reward_models().loc["R-Gem-2B", "hub_id"]
+    about = gemma.attrs["metadata"] | {"model": reward_model, "revision": "one"}
+    asked = gemma.assign(**gemma[prompts[::-1]].set_axis(prompts, axis=1))
+    scores.write(asked, folder / "mixed" / "R-Gem-2B.parquet", about)
+    said = gemma.assign(**(gemma[prompts] - logsumexp(gemma[prompts], axis=0)))
+    base = registry.base_of("R-Gem-2B")
+    about = {"model": base, "prompts": about["prompts"], "frame": "chat template"}
+    scores.write(said, folder / "mixed-logprobs" / f"{base}.parquet", about)
+    about = llama.attrs["metadata"] | {"model": "third", "revision": "third"}
+    about["prompts"] = {name: about["prompts"][name] for name in prompts[:2]}
+    few = llama.drop(columns=prompts[2:]).sample(1200, random_state=0).sort_index()
+    scores.write(few, folder / "mixed" / "third.parquet", about)
+    return scored
+
+
 def papermill(project: Path, number: str, *options: str) -> subprocess.CompletedProcess:
     """Run papermill on a notebook of the project, as a reader types it in the project's folder."""
     [notebook] = (project / "notebooks").glob(f"{number}_*.ipynb")
@@ -136,6 +168,16 @@ def check_run(project: Path, number: str, *options: str) -> str:
 @pytest.mark.parametrize("number", QUICK)
 def test_a_collection_of_two_models_runs_to_the_end(scored, number):
     check_run(scored, number, *parameters(collection="two", **FEWER.get(number, {})))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", MIXED)
+def test_a_collection_of_unlike_models_runs_to_the_end(mixed, number):
+    model = {}
+    if number in ("08", "12"):
+        model["model"] = str(mixed / "models" / "tiny-gemma")
+    given = parameters(collection="mixed", **model, **FEWER.get(number, {}))
+    check_run(mixed, number, *given)
 
 
 def test_what_is_missing_is_the_last_line_of_papermill(project):
