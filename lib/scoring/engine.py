@@ -282,8 +282,8 @@ def _read_table(
             "collection, or delete it"
         )
     if differ:
-        return (pd.DataFrame(), {})
-    return (table, scored)
+        return pd.DataFrame(), {}
+    return table, scored
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:

@@ -151,3 +151,9 @@ def test_too_few_are_refused(model, tmp_path, capsys, prompts, replies, line):
     pd.DataFrame(rows, columns=["prompt", "reply"]).to_csv(file, index=False)
     assert run.main(["bestofn", str(model), str(file)]) == 2
     assert line in capsys.readouterr().err
+
+
+def test_a_model_against_itself_is_refused(model, tmp_path, capsys):
+    given = [str(model), str(tmp_path / "pool.csv"), "--against", str(model)]
+    assert run.main(["bestofn", *given]) == 2
+    assert "compared with itself" in capsys.readouterr().err

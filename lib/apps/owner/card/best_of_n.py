@@ -214,7 +214,10 @@ def best_of_n(
 
     against: another model, whose best of n from the same pools is compared. words: see
     replies.read_lists. out: the csv to write. The options are passed to opening.open_model.
+    InputError for a model against itself.
     """
+    if against == name:
+        raise InputError(f"{name} is compared with itself; name another model")
     given = reply_files.read_replies(Path(file))
     counted = features(given, replies.read_lists(words) if words else None)
     of_n: dict[str, pd.DataFrame] = {}
