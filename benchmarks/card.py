@@ -71,11 +71,11 @@ def compared(model: RewardModel, question: str, replies: list[str]) -> dict[str,
         seconds["alone"].append(took)
     return {
         "replies": len(inputs.suffixes),
-        "tokens": tokens(inputs),
-        "tokens, beginning read once": tokens(stages.extend_prefix(model, inputs)),
-        "core-s": min(seconds["alone"]),
-        "core-s, beginning read once": min(seconds["shared"]),
-        "ratio": min(seconds["shared"]) / min(seconds["alone"]),
+        "tokens, again": tokens(inputs),
+        "tokens, once": tokens(stages.extend_prefix(model, inputs)),
+        "core-s, again": min(seconds["alone"]),
+        "core-s, once": min(seconds["shared"]),
+        "once over again": min(seconds["shared"]) / min(seconds["alone"]),
         "largest difference, SD": np.abs(shared - alone).max() / alone.std(),
     }
 
@@ -91,8 +91,8 @@ def main() -> None:
     text = f"""# A card of the real small model
 
 What a policy would spam, for one question of {exploits.ANSWERS}: texts are added 1 to 32 times to
-an answer. Without the mend, the answer is read again in each reply. {machine("cpu")}
-Seconds are processor time, the best of {TURNS} turns; ratio: beginning read once over read again.
+an answer. Once: what all replies begin with is read once. Again: it is read in each reply.
+Seconds are processor time, the best of {TURNS} turns. {machine("cpu")}
 
 {table(pd.DataFrame(rows))}
 """

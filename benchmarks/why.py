@@ -756,21 +756,21 @@ def planted(only: str = "") -> Iterator[dict]:
                 number += 1
                 if only and only not in f"{architecture} {name}":
                     continue
-                settings = dict(settings)
-                label, decimals = settings.get("label"), 3 + number % 4
+                own = dict(settings)
+                label, decimals = own.get("label"), 3 + number % 4
                 folder = checkpoint(architecture, 1 if label is None else 3)
                 source = (
                     checkpoint(architecture, seed=5)
                     if name == "another model"
                     else folder
                 )
-                if prepare := settings.pop("prepare", None):
+                if prepare := own.pop("prepare", None):
                     folder = source = Path(
                         shutil.copytree(folder, f"{folder}-{number}")
                     )
                     prepare(folder)
                 is_encoder = architecture in ("encoder", "modernbert")
-                rewards = Program(source, is_encoder, **settings).rewards()
+                rewards = Program(source, is_encoder, **own).rewards()
                 if name.startswith("half"):
                     rewards[::2] = Program(source, bos="none").rewards()[::2]
                 yield {
