@@ -75,12 +75,12 @@ why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=pat
 	@$(ONE_PROCESS)
 	@$(PY) -m lib.run why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
 
-card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [CARD_LIMITS=file.csv] [COLLECTION=mine]
+card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [CARD_LIMITS=file.csv] [SPAM=1] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" $(LOADING) \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(CARD_LIMITS),--limits "$(CARD_LIMITS)") \
-		$(if $(COLLECTION),--collection $(COLLECTION))
+		$(if $(SPAM),--spam $(SPAM)) $(if $(COLLECTION),--collection $(COLLECTION))
 
 compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine] [options as for score]
 	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }

@@ -374,6 +374,12 @@ COMMANDS = {
                 metavar="FILE.csv",
                 help="columns measure,low,high: exit code 1 for a value beyond them",
             ),
+            argument(
+                "--spam",
+                type=int,
+                choices=[0, 1],
+                help="1: ask what a policy would spam; default: unless it takes minutes",
+            ),
         ),
     ),
     "compare": Command(

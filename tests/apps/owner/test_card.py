@@ -567,8 +567,9 @@ def test_the_page_asks_for_nothing_and_no_token_acts(card):
     )
     assert "\u202e" not in text and "\x1b" not in text
     assert not re.search(r"\$x\$|\\\(x\\\)", text)
-    # of rewards from outside
-    assert "random word" not in page.as_html(replace(card, spam=pd.DataFrame()))
+    # of a large model on a CPU
+    left_out = page.as_html(replace(card, spam=pd.DataFrame()))
+    assert "random word" not in left_out and "SPAM=1" in left_out
 
 
 def test_the_json_holds_every_number_and_is_plain(card):

@@ -40,20 +40,23 @@ def card(
     reference: str | None = None,
     limits: str | None = None,
     bos: str = "single",
+    spam: int | None = None,
     **options: Any,
 ) -> int:
     """Print what a model values as a table, and write its card. Return how many values are beyond
     their limits.
 
-    words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits; options: of
-    opening.open_model.
+    words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits; spam: whether
+    to ask what a policy would spam, see making.of_model; options: of opening.open_model.
     """
     lists = None if words is None else replies.read_lists(words)
     given = None if limits is None else read_limits(limits)
-    made = make(name, collection, lists, reference, bos, **options)
+    made = make(name, collection, lists, reference, bos, spam, **options)
     lines = [f"{line}\n" for line in warnings(made)]
     print(*lines, sep="", end="")
     print(f"What {made.nickname} values:\n{as_text(made)}")
+    if made.spam.empty and not made.swaps.empty:
+        print("What a policy would spam was not asked (SPAM=1 asks it).")
     page, numbers = write(made)
     print(f"The card is {shown_path(page)}, its numbers are {shown_path(numbers)}.")
     if given is None:
@@ -70,6 +73,7 @@ def make(
     lists: pd.DataFrame | None,
     reference: str | None,
     bos: str,
+    spam: int | None,
     **options: Any,
 ) -> Card:
     """Return the card of a model, or of rewards that were imported under this name. For the
@@ -89,7 +93,8 @@ def make(
         how = opening.options_for(None, **options)
         report = checking.check(load, bos, **how)
     model = opening.open_model(load, reference, **options)
-    return making.of_model(model, study, bos, report, lists)
+    wanted = None if spam is None else bool(spam)
+    return making.of_model(model, study, bos, report, lists, wanted)
 
 
 def as_text(card: Card) -> str:
