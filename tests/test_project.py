@@ -96,7 +96,7 @@ def test_the_container_has_every_dependency_as_pinned():
 # --- floors ---------------------------------------------------------------------------------------
 
 LIB = ROOT / "lib"
-MOST_IN_FUNCTION, MOST_IN_LIBRARY = 350, 182_800  # tokens of code
+MOST_IN_FUNCTION, MOST_IN_LIBRARY = 350, 183_200  # tokens of code
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 LAYOUT = {
     tokenize.COMMENT,
