@@ -95,9 +95,9 @@ def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
         address for address in addresses if "github" in address or "binder" in address
     ]
     assert all(f"/{repository}/" in address for address in outside)
-    # Binder for notebooks 02 to 07, Colab for 00 to 07, and two documents that are no page of the
-    # book
-    assert len(outside) == (6 + 8 + 2 if repository else 0)
+    # Binder for notebooks 02 to 07, Colab for 00 to 07, and three links to documents that are no
+    # page of the book
+    assert len(outside) == (6 + 8 + 3 if repository else 0)
 
 
 def test_the_built_site_has_no_broken_link_and_data_beside_each_notebook():
