@@ -59,16 +59,19 @@ class Reading(NamedTuple):
     states: Tensor
     rewards: Tensor
 
-    def differs(self, other: "Reading") -> "Difference":
-        """Return the difference of states relative to the other's, and of rewards in units of
-        their spread.
+    def differs(
+        self, other: "Reading", of_all: "Reading | None" = None
+    ) -> "Difference":
+        """Return the difference of states relative to the other's, and of rewards in units of the
+        spread of all rewards, by default of the other's.
         """
+        of_all = of_all or other
         states = (self.states - other.states).norm()
         changes = self.rewards - other.rewards
         rewards = changes.square().mean().sqrt()
         return Difference(
             float(states / other.states.norm()),
-            float(rewards / other.rewards.std(correction=0)),
+            float(rewards / of_all.rewards.std(correction=0)),
         )
 
 
@@ -94,11 +97,15 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
     and so does this.
     """
     unit = torch.finfo(backbone.dtype).eps / 2
-    drawn = torch.Generator().manual_seed(0)
+    # drawn where they are used: a processor takes seconds for those of a large model
+    drawn: dict[torch.device, torch.Generator] = {}
 
     def rounded(exact: Tensor) -> Tensor:
-        share = 2 * torch.rand(exact.shape, generator=drawn) - 1  # from -1 to 1
-        factor = (1 + unit * share).to(exact.device)
+        device = exact.device
+        if device not in drawn:
+            drawn[device] = torch.Generator(device).manual_seed(0)
+        share = torch.rand(exact.shape, generator=drawn[device], device=device)
+        factor = 1 + unit * (2 * share - 1)  # from 1 - unit to 1 + unit
         return (exact.float() * factor).to(exact.dtype)
 
     def round_input(_: nn.Module, given: tuple, named: dict) -> tuple[tuple, dict]:
@@ -292,7 +299,8 @@ def difference(scorer: "Scorer", replies: Sequence[Ids]) -> Difference:
     if scorer.length and short:
         count = sum(map(len, short))
         first = Reading(whole.states[:count], whole.rewards[:count])
-        differences.append(_by_tree(scorer, short).differs(first))
+        # rewards of short replies alone may have a smaller spread than those of the noise
+        differences.append(_by_tree(scorer, short).differs(first, whole))
     return _largest(differences)
 
 

@@ -246,3 +246,14 @@ def test_batches_of_whole_conversations_count_the_prefix(monkeypatch):
     np.testing.assert_allclose(scorer(ids), shared, atol=1e-5)
     # 130 replies of 2 tokens; 10 conversations of 24 + 2 tokens
     assert sizes == [30, 10, 10, 10]
+
+
+def test_a_part_of_the_replies_is_measured_in_the_spread_of_all():
+    """Short replies alone may have nearly equal rewards, which would make noise look large."""
+    states = torch.ones(4, 2)
+    whole = agreement.Reading(states, torch.tensor([0.0, 0.1, 10.0, -10.0]))
+    part = agreement.Reading(states[:2], whole.rewards[:2])
+    moved = agreement.Reading(states[:2], part.rewards + 0.1)
+    spread = float(whole.rewards.std(correction=0))
+    assert moved.differs(part).rewards == pytest.approx(2.0)
+    assert moved.differs(part, whole).rewards == pytest.approx(0.1 / spread)
