@@ -27,16 +27,16 @@ TURNS = 2
 PAGE = ROOT / "benchmarks" / "card.md"
 
 
-def groups(model: RewardModel) -> tuple[str, dict[str, list[str]]]:
+def groups() -> tuple[str, dict[str, list[str]]]:
     """Return the first question of a card, and name -> the replies of each group to it."""
     answers = pd.read_csv(DATA / "real_replies.csv").query("version == 'good'")
     question, answer = answers.sort_values("prompt").iloc[0][["prompt", "reply"]]
     words = exploits.words_to_add(scores.read(scores.path_of(HUMAN_RATINGS, MODEL)))
-    placed = [(place, list(words), place) for place in exploits.PLACES]
+    placed = [(f"words, {place}", list(words), place) for place in exploits.PLACES]
     placed.append(("styles, behind", list(exploits.STYLES), "behind"))
     replies = {}
     for name, texts, place in placed:
-        replies[f"words, {name}" if name == place else name] = [
+        replies[name] = [
             exploits.with_added(answer, exploits.texts_of(text, question), place, times)
             for text in texts
             for times in exploits.REPEATS
@@ -83,7 +83,7 @@ def compared(model: RewardModel, question: str, replies: list[str]) -> dict[str,
 def main() -> None:
     """Time both ways and write the page."""
     model = open_model(MODEL)
-    question, replies = groups(model)
+    question, replies = groups()
     rows = []
     for name, some in replies.items():
         rows.append({"added": name} | compared(model, question, some))

@@ -18,7 +18,7 @@ CORRECTIONS = {
 
 # How `counted` says how many sentences have each word but `holds`, in the order of WORDS
 OTHERS = (
-    "{} hold only in some analyses.",
+    "{} hold partly, in some analyses.",
     "{} are not shown: no number that they rest on supports them.",
     "For {}, we get the printed number, but no valid test shows the effect.",
     "{} cannot be tested here.",

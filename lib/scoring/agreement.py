@@ -8,6 +8,7 @@ are rounded in another way.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -97,14 +98,15 @@ def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
     and so does this.
     """
     unit = torch.finfo(backbone.dtype).eps / 2
-    # drawn where they are used: a processor takes seconds for those of a large model
-    drawn: dict[torch.device, torch.Generator] = {}
+
+    @cache
+    def generator_on(device: torch.device) -> torch.Generator:
+        # on the host, the numbers for a large model take seconds
+        return torch.Generator(device).manual_seed(0)
 
     def rounded(exact: Tensor) -> Tensor:
-        device = exact.device
-        if device not in drawn:
-            drawn[device] = torch.Generator(device).manual_seed(0)
-        share = torch.rand(exact.shape, generator=drawn[device], device=device)
+        drawn = generator_on(exact.device)
+        share = torch.rand(exact.shape, generator=drawn, device=exact.device)
         factor = 1 + unit * (2 * share - 1)  # from 1 - unit to 1 + unit
         return (exact.float() * factor).to(exact.dtype)
 

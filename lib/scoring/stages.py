@@ -442,7 +442,8 @@ class Block:
 def extend_prefix(model: RewardModel, inputs: Inputs) -> Inputs:
     """Return the same inputs, with the ids that all suffixes begin with moved into the prefix.
 
-    Each suffix keeps its last id. Nothing is moved where the model's reader needs the reply whole.
+    Each suffix keeps its last id. Nothing is moved where the model's reader needs the reply whole,
+    or a gate reads at a place in the prefix.
     """
     has_gate = inputs.conversation.gate_position is not None
     if has_gate or not reader_of(model).extends_prefix or len(inputs.suffixes) < 2:

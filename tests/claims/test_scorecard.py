@@ -156,7 +156,7 @@ def test_a_limit_just_below_0_is_shown_without_a_sign(gathered):
     assert scorecard.filled("{S1/gap}", gathered) == "0.085 [0.000, 0.168]"
 
 
-def test_the_words_of_the_other_sentences_are_counted_in_one_sentence(gathered):
+def test_the_other_sentences_are_counted_by_word(gathered):
     gathered["evidence"] = ["released rewards", *[""] * 4]
     assert scorecard.counted(gathered.assign(role="primary")) == (
         "Of 3 sentences of the paper, 1 hold (1 in released rewards). Of the other 2, 1 are not "

@@ -74,7 +74,7 @@ def of_model(
     bos: str = "single",
     report: Report | None = None,
     lists: pd.DataFrame | None = None,
-    spam: bool | None = None,
+    spam: bool = True,
 ) -> Card:
     """Return the card of a loaded model. Its vocabulary is scored unless the collection has its
     score table.
@@ -83,7 +83,7 @@ def of_model(
     out.
 
     report: the result of its check, None checks it now; lists: from replies.read_lists; spam:
-    whether the card says what a policy would spam, None where it takes less than minutes
+    whether the card says what a policy would spam, which reads thousands of long replies
     """
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
@@ -93,8 +93,6 @@ def of_model(
     words = rewards[measures.PROMPTS[0]]
     measured, compared = _measured(table, rewards, study, model.nickname)
     nothing = pd.DataFrame()
-    if spam is None:
-        spam = exploits.are_quick(model)
     return Card(
         nickname=model.nickname,
         model=what_to_name(model),

@@ -47,7 +47,7 @@ def card(
     their limits.
 
     words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits; spam: whether
-    to ask what a policy would spam, see making.of_model; options: of opening.open_model.
+    to ask what a policy would spam, None where this is quick; options: of opening.open_model.
     """
     lists = None if words is None else replies.read_lists(words)
     given = None if limits is None else read_limits(limits)
@@ -93,8 +93,8 @@ def make(
         how = opening.options_for(None, **options)
         report = checking.check(load, bos, **how)
     model = opening.open_model(load, reference, **options)
-    wanted = None if spam is None else bool(spam)
-    return making.of_model(model, study, bos, report, lists, wanted)
+    asks = exploits.are_quick(model) if spam is None else bool(spam)
+    return making.of_model(model, study, bos, report, lists, asks)
 
 
 def as_text(card: Card) -> str:
