@@ -96,7 +96,7 @@ def test_the_container_has_every_dependency_as_pinned():
 # --- floors ---------------------------------------------------------------------------------------
 
 LIB = ROOT / "lib"
-MOST_IN_FUNCTION, MOST_IN_LIBRARY = 350, 183_200  # tokens of code
+MOST_IN_FUNCTION = 350  # tokens of code
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 LAYOUT = {
     tokenize.COMMENT,
@@ -149,12 +149,11 @@ def tokens_by_line(source: str) -> dict[int, int]:
     return counts
 
 
-def test_functions_and_the_library_keep_their_budget_of_tokens():
-    total, large = 0, {}
+def test_functions_keep_their_budget_of_tokens():
+    large = {}
     for path in LIB.rglob("*.py"):
         source = path.read_text()
         counts = tokens_by_line(source)
-        total += sum(counts.values())
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef):
                 lines = range(node.lineno, node.end_lineno + 1)
@@ -164,7 +163,6 @@ def test_functions_and_the_library_keep_their_budget_of_tokens():
     assert {
         name: tokens for name, tokens in large.items() if tokens > MOST_IN_FUNCTION
     } == {}
-    assert total <= MOST_IN_LIBRARY
 
 
 def test_folders_say_what_they_hold():

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-import snowballstemmer
 from transformers import PreTrainedTokenizerBase
 
 from ..tables import lexicons
+from ..tables.stems import stems
 
 HELD_OUT = 3  # one stem of so many
 
@@ -27,13 +27,6 @@ def is_held_out(words: Iterable[str]) -> np.ndarray:
     """
     numbers = [zlib.crc32(stem.encode()) for stem in stems(words)]
     return np.array(numbers, dtype=np.int64) % HELD_OUT == 0
-
-
-def stems(words: Iterable[str]) -> list[str]:
-    """Return the stem of each word, by Porter's second algorithm for English."""
-    return snowballstemmer.stemmer("english").stemWords(
-        [word.strip().lower() for word in words]
-    )
 
 
 def rated_words(lexicon: str = "vader") -> pd.DataFrame:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lib.human_ratings import resampled, words
+from lib.tables.stems import stems
 
 
 def test_whole_stems_are_drawn_with_replacement():
@@ -40,7 +41,7 @@ def test_an_interval_is_the_middle_95_percent_of_heads():
 
 def test_probes_are_in_no_lexicon_not_even_by_their_stem():
     unrated = resampled.unrated_words()
-    stems = set(words.stems(unrated["word"]))
+    stems = set(stems(unrated["word"]))
     for lexicon in ("vader", "afinn"):
         assert stems.isdisjoint(words.rated_words(lexicon)["stem"])
     assert not unrated["word"].duplicated().any()
