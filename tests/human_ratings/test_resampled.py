@@ -41,7 +41,7 @@ def test_an_interval_is_the_middle_95_percent_of_heads():
 
 def test_probes_are_in_no_lexicon_not_even_by_their_stem():
     unrated = resampled.unrated_words()
-    stems = set(stems(unrated["word"]))
+    left_out = set(stems(unrated["word"]))
     for lexicon in ("vader", "afinn"):
-        assert stems.isdisjoint(words.rated_words(lexicon)["stem"])
+        assert left_out.isdisjoint(words.rated_words(lexicon)["stem"])
     assert not unrated["word"].duplicated().any()
