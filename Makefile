@@ -100,8 +100,9 @@ figure: $(INSTALLED) ## where a figure or table of the paper is computed again: 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 
-lint: $(INSTALLED) ## check style (ruff) and types (mypy)
+lint: $(INSTALLED) ## check style (ruff), imports (import-linter) and types (mypy)
 	@$(PY) -m ruff check $(SOURCES)
+	@.venv/bin/lint-imports --no-cache --no-logo
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
 

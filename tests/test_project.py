@@ -17,7 +17,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from benchmarks.rooms import floors, imports_of_rooms
 from lib import ROOT
 from lib.apps.runner.jobs import MADE
 
@@ -106,21 +105,6 @@ LAYOUT = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-SECTIONS = {"search", "similarity", "framing", "alignment", "language", "planted"}
-# From the ground up: a room imports rooms of its own floor and of those below it.
-GROUND = [{"tables"}, {"stats", "models"}, {"scoring", "show", "claims"}]
-FLOORS = [*GROUND, SECTIONS, {"human_ratings"}, {"apps"}]
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-
-
-def test_no_import_goes_up_and_no_section_imports_another():
-    imports = imports_of_rooms()
-    # raises for a circle, and names it
-    assert {name for floor in floors(imports) for name in floor} == set(FLOOR)
-    pairs = [(name, other) for name, others in imports.items() for other in others]
-    assert [
-        pair for pair in pairs if FLOOR[pair[1]] > FLOOR[pair[0]] or {*pair} <= SECTIONS
-    ] == []
 
 
 def test_imports_inside_lib_are_relative():

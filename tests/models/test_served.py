@@ -3,7 +3,6 @@ classes.
 """
 
 import json
-import shutil
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +15,6 @@ import tiny
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from benchmarks import served as measured
 from lib import InputError, run
 from lib.apps.owner.check import checking, why
 from lib.apps.owner.opening import open_model
@@ -309,18 +307,6 @@ def test_no_server_and_no_model_behind_it_are_one_line(serve, folder):
             api.load(address)
     with pytest.raises(InputError, match="'tokenizer' is for a served model"):
         api.load(folder, tokenizer=folder)
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(
-    not shutil.which("vllm"),
-    reason="vLLM is not installed; benchmarks/served.md says how",
-)
-@pytest.mark.parametrize("shape", measured.SHAPES)
-def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
-    folder = measured.checkpoint(shape, tmp_path)
-    with measured.vllm("vllm", folder, "--enforce-eager") as url:
-        assert measured.differences(folder, url)["largest difference"] < 1e-4
 
 
 @pytest.mark.parametrize(
