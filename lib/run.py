@@ -521,10 +521,6 @@ def _call_of(name: str, on: str | None) -> Callable:
         else COMMANDS[name].function.split(":")
     )
     gc.disable()
-    if LOADING[0] in COMMANDS[name].arguments and not on:
-        # gets ready meanwhile
-        import_module(".models.templates", __package__).running_child()
-        import_module(".scoring.implicit", __package__)
     call = getattr(import_module(module, __package__), function)
     gc.freeze()
     gc.enable()

@@ -1,13 +1,4 @@
-"""Chat templates of strangers: on one day, within limits, and as transformers renders them
-otherwise.
-"""
-
-import datetime
-import os
-import signal
-import subprocess
-import sys
-import time
+"""Chat templates of strangers: on one day, without chance, else as transformers renders them."""
 
 import pytest
 import tiny
@@ -74,86 +65,6 @@ def test_every_template_is_told_the_same_day():
         render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}")
         == "Friday"
     )
-
-
-def test_a_template_is_told_the_same_second_in_every_time_zone(monkeypatch):
-    monkeypatch.setenv("TZ", "JST-9")
-    monkeypatch.setattr(templates, "_children", {})
-    assert (
-        render("{{ strftime_now('%s') }}")
-        == f"{templates.DAY.replace(tzinfo=datetime.UTC).timestamp():.0f}"
-    )
-
-
-# --- limits ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ 'a' * 10 ** 10 }}",
-        "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}",
-    ],
-)
-def test_templates_that_fill_the_memory_are_one_line(template):
-    refused(template)
-
-
-def test_a_template_that_writes_too_much_is_one_line():
-    refused(
-        "{% for m in messages %}" + "a" * 40_000 + "{% endfor %}",
-        "writes 80,000 characters",
-    )
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-        "{{ 7 ** (10 ** 9) }}",
-        LLAMA
-        + "{% if messages[-1]['content'] == 'love' %}{% for i in range(99999) %}{% for j in "
-        "range(99999) %}{% endfor %}{% endfor %}{% endif %}",  # for one reply only
-    ],
-    ids=["loops", "folded", "one reply"],
-)
-def test_templates_that_run_for_ever_are_ended(monkeypatch, template):
-    tokenizer(template[:5])
-    monkeypatch.setattr(templates, "SECONDS", 1)
-    started = time.monotonic()
-    refused(template, "runs for more than 1 seconds")
-    assert time.monotonic() - started < 20
-    assert render("{{ 'a' * 3 }}") == "aaa"  # and the next one has a child of its own
-
-
-INTERRUPTED = """
-import signal
-from lib.models import templates
-# whoever runs the tests in the background has it ignored
-signal.signal(signal.SIGINT, signal.default_int_handler)
-child = templates.running_child()
-child.render("", [], {})  # it has started
-print(child.process.pid, flush=True)
-child.render("{{ 7 ** (10 ** 9) }}", [[]], {})
-"""
-
-
-def test_ctrl_c_ends_a_template_and_its_child():
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    child = int(process.stdout.readline())
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert "KeyboardInterrupt" in said
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
 
 
 # --- chance ---------------------------------------------------------------------------------------

@@ -504,9 +504,7 @@ def test_make_passes_every_option_of_loading_on(target, monkeypatch):
         if f"lib.run {target}" in line
     ]
     received = {}
-    taking = SimpleNamespace(
-        call=lambda **options: received.update(options), running_child=lambda: None
-    )
+    taking = SimpleNamespace(call=lambda **options: received.update(options))
     monkeypatch.setattr(run, "import_module", lambda *_: taking)
     monkeypatch.setitem(
         run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call")
