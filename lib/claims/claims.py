@@ -40,11 +40,6 @@ STATED |= dict.fromkeys(NUMBERS)
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
-# population of a study -> why it cannot test a sentence about others
-OTHER_TEXTS = {
-    WORDS.population: "other texts: 2,260 released words",
-    ITEMS.population: "other texts: 7,530 items",
-}
 # a column of the scorecard of one notebook on other models
 UNCORRECTED = "p, not corrected"
 
@@ -112,8 +107,9 @@ def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
     """Return the estimates as rows with COLUMNS but without words, and what `with_words` needs.
 
     Further columns: `said` (the quantity in words), `says` (whether the number supports the
-    sentence; None where it cannot tell), `is_opposite`, `has_texts` (whether the study holds what a
-    test needs), `has_word` (whether the row is about the paper's models).
+    sentence; None where it cannot tell), `is_opposite`, `has_texts` (whether the study holds what
+    claims.csv says that a test needs), `has_word` (whether the row is about the paper's models).
+    A number that cannot test its sentence has no p-value, and so belongs to no correction.
     """
     rows = []
     own = papers_own(study)
@@ -148,7 +144,12 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
     numbers = {name: one[name] for name in NUMBERS if name != "p"}
     ours = Numbers(**numbers)
     is_counted = one["evidence"] == COUNTED
-    has_texts = not row.needs or row.needs in own or is_counted
+    has_word = study.holds_papers_models or is_counted
+    enough = {listed().loc[row.claim, "needs"]}
+    if enough == {"words"}:
+        # the paper computed what it prints on whole vocabularies
+        enough = {"vocabulary"} if row.role == "printed" else {"words", "vocabulary"}
+    has_texts = is_counted or not enough.isdisjoint(own)
     population = study.population
     if is_counted:
         is_about_replies = sections()[row.claim] == "5"
@@ -163,13 +164,13 @@ def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
         "paper": row.printed,
         "role": row.role,
         "said": row.said or " ".join(named),
-        "p": p,
+        "p": p if has_texts or not has_word else None,
         "evidence": one["evidence"] or evidence,
         "population": population,
         "says": rules.judge(row, ours) if has_texts else None,
         "is_opposite": rules.is_opposite(row, ours),
         "has_texts": has_texts,
-        "has_word": study.holds_papers_models or is_counted,
+        "has_word": has_word,
         "note": one["remark"] or "",
     }
 
@@ -225,9 +226,7 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
     primary = of_role["primary"]
     if not primary["has_texts"].all():
-        population = primary["population"].iloc[0]
-        reason = OTHER_TEXTS.get(population, "other texts")
-        return NOT_TESTABLE, "; ".join([reason, *notes])
+        return NOT_TESTABLE, "; ".join([listed().loc[claim, "why"], *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
     answers = {role: of_role[role]["says"].dropna() for role in of_role}
@@ -242,14 +241,10 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
 
 
 def _tested_answers(rows: pd.DataFrame) -> pd.Series:
-    """Return whether each number supports its sentence; a primary number that is not significant
-    does not.
-    """
+    """Return whether each number supports its sentence; one that is not significant does not."""
     says = rows["says"]
-    p = rows["p"].astype(float)
-    p = rows["p_corrected"].astype(float).fillna(p)
-    is_weak = rows["role"].eq("primary") & (p >= LEVEL)
-    return says.mask(says.notna() & is_weak, False)
+    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
+    return says.mask(says.notna() & (p >= LEVEL), False)
 
 
 def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
@@ -261,7 +256,7 @@ def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
     primary = of_role["primary"]
     if primary["says"].dropna().nunique() < 2:
         primary = primary[primary["is_opposite"].astype(bool)]
-    rows = pd.concat([primary, of_role["scale"], of_role["also"]])
+    rows = pd.concat([primary, of_role["also"]])
     rows = rows.dropna(subset="says")
     rows = rows.sort_values("is_opposite", ascending=False, kind="stable")
     lines = []
@@ -284,13 +279,12 @@ def _printed_difference(row) -> str:
 
 
 def papers_own(study: Collection) -> Set[str]:
-    """Return what of the paper's own data a collection holds: its models, vocabulary, items;
-    nothing for others.
+    """Return what of the paper's own data a collection holds: vocabulary, words or items; nothing
+    for others.
     """
     if not study.holds_papers_models:
         return frozenset()
-    texts = {ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")
-    return frozenset({"models", texts})
+    return frozenset({{ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")})
 
 
 def gather(collection: Collection) -> pd.DataFrame:
@@ -300,7 +294,7 @@ def gather(collection: Collection) -> pd.DataFrame:
     `published` gathers all published collections; a sentence has the rows of the first that can
     test it. What was counted in printed tables stays as it is committed until a notebook counts it
     again. The primary tests of all sentences are corrected together. A sentence without rows is not
-    testable here, and its remark says what it needs. InputError if no notebook kept any row.
+    testable here, and its remark says why. InputError if no notebook kept any row.
     """
     chosen: dict[str, pd.DataFrame] = {}
     for part, table in _kept_rows(collection):
@@ -330,7 +324,7 @@ def _rows_of_absent(chosen: Set[str], collection: Collection) -> pd.DataFrame:
     rows = pd.DataFrame(index=places, columns=COLUMNS, dtype=object)
     rows["claim"] = absent.index
     rows["word"] = NOT_TESTABLE if collection.is_published else ""
-    rows["remark"] = [f"needs {needs}" for needs in absent["needs"]]
+    rows["remark"] = absent["why"].tolist()
     return rows
 
 
@@ -455,15 +449,15 @@ def short(number: float) -> str:
     return f"{number:.0f}" if is_whole else f"{number:.2g}"
 
 
+@cache
 def listed() -> pd.DataFrame:
     """Return data/paper/claims.csv by claim, in the paper's order."""
     return paper_table("claims").set_index("claim")
 
 
-@cache
-def sections() -> dict[str, str]:
+def sections() -> pd.Series:
     """Return claim -> section of the paper, or `beyond the paper`."""
-    return listed()["section"].to_dict()
+    return listed()["section"]
 
 
 @cache

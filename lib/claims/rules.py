@@ -12,14 +12,13 @@ from scipy import stats
 
 # What each word means. README, the pages, docs/published.md and notebook 11 take it from here.
 MEANINGS = {
-    "holds": "every number that the sentence rests on supports it.",
-    "partly": "some of these numbers support it. Another quantity, scale or wording of the prompt "
-    "does not, and the remark says which.",
-    "not shown": "no number that the sentence rests on supports it. For an effect, this means that "
-    "the interval does not lie wholly on the paper's side. If it lies wholly on the other side, "
-    "the remark says so first.",
-    "number only": "the printed number comes out by the authors' recipe, but a valid test does not "
-    "show the effect.",
+    "holds": "every number that tests the sentence supports it.",
+    "partly": "some of these numbers support it, and some do not. The remark says which.",
+    "not shown": "none of these numbers supports it, under the wordings, lexicons and analyses "
+    "that we tried. Others may. If an interval lies wholly on the other side, the remark says so "
+    "first.",
+    "number only": "the printed number comes out by the authors' recipe, but no valid test shows "
+    "the effect.",
     "not testable here": "a test needs texts, models or data that we do not have. The remark says "
     "which.",
 }
@@ -28,9 +27,8 @@ HOLDS, PARTLY, NOT_SHOWN, NUMBER_ONLY, NOT_TESTABLE = WORDS = tuple(MEANINGS)
 BEYOND = "beyond the paper"
 # What a quantity is to its sentence; docs/published.md says how each role enters the word.
 ROLES = {
-    "primary": "the quantity that the sentence is about",
-    "scale": "the same quantity on another scale: lexicon, ranks, part of the words, other texts",
-    "also": "the same quantity under another wording of the prompt, which can only weaken",
+    "primary": "the quantity that the sentence is about, under the prompt that it names",
+    "also": "the same quantity by another wording, lexicon, scale or analysis, or on other texts",
     "printed": "a number as the paper prints it",
     "shown": "a number beside the others, which does not enter the word",
 }
@@ -53,8 +51,6 @@ class Declared:
     rule: str  # a name of RULES
     within: float  # half a unit of the last printed digit
     limit: float
-    # what of the paper's own a test needs: vocabulary, items or models; empty: nothing
-    needs: str
     said: str  # the quantity in words
     where: str  # the place in the paper
 
@@ -195,22 +191,16 @@ def p_of_interval(row: Declared, ours: Numbers) -> float | None:
 
 
 def word_of(
-    primary: Iterable[bool],
-    scale: Iterable[bool] = (),
-    also: Iterable[bool] = (),
-    printed: Iterable[bool] = (),
+    primary: Iterable[bool], also: Iterable[bool] = (), printed: Iterable[bool] = ()
 ) -> str:
     """Return the word of a sentence that can be tested, from whether its numbers of each role
     support it.
 
-    Scales count alike: one that supports the sentence makes it `partly`, as a primary quantity
-    does. Other wordings and printed numbers can only weaken `holds`.
+    Primary and other numbers count alike, in both directions. A printed number can only weaken
+    `holds`, and turn `not shown` into `number only`.
     """
-    primary = list(primary)
+    tested = [*primary, *also]
     printed = list(printed)
-    decisive = [*primary, *scale]
-    if primary and all(decisive):
-        return HOLDS if all([*also, *printed]) else PARTLY
-    if any(decisive):
-        return PARTLY
+    if any(tested):
+        return HOLDS if all([*tested, *printed]) else PARTLY
     return NUMBER_ONLY if printed and all(printed) else NOT_SHOWN

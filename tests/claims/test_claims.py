@@ -20,30 +20,19 @@ from lib.tables.collection import (
 
 QUANTITIES = pd.DataFrame(
     [
-        # claim, quantity, prompt, role, printed, rule, within, limit, needs, said
-        ("S1", "gap", "best", "primary", "", "above", None, 0, "", "gap"),
-        ("S1", "gap_by_ranks", "best", "scale", "", "above", None, 0, "", "by ranks"),
-        ("S1", "gap_elsewhere", "", "also", "", "above", None, 0, "", "elsewhere"),
-        ("S1", "beside", "", "shown", "", "", None, None, "", "beside"),
-        (
-            "S1",
-            "count",
-            "best",
-            "printed",
-            "8",
-            "count",
-            None,
-            None,
-            "vocabulary",
-            "models",
-        ),
-        ("S2", "tau", "GE HP", "primary", "0.29", "rounds", 0.005, None, "", "tau"),
-        ("S3", "b", "", "primary", "", "above", None, 0, "", "b"),
-        ("S3", "p", "", "printed", "< .001", "bound", None, None, "", "p"),
-        ("S4", "skew", "", "primary", "", "above", None, 0, "vocabulary", "skew"),
-        ("S5", "x", "", "primary", "", "above", None, 0, "", "first"),
-        ("S5", "y", "", "primary", "", "above", None, 0, "", "second"),
-        ("B1", "z", "", "primary", "", "above", None, 0, "", "ours"),
+        # claim, quantity, prompt, role, printed, rule, within, limit, said
+        ("S1", "gap", "best", "primary", "", "above", None, 0, "gap"),
+        ("S1", "gap_by_ranks", "best", "also", "", "above", None, 0, "by ranks"),
+        ("S1", "gap_elsewhere", "", "also", "", "above", None, 0, "elsewhere"),
+        ("S1", "beside", "", "shown", "", "", None, None, "beside"),
+        ("S1", "count", "best", "printed", "8", "count", None, None, "models"),
+        ("S2", "tau", "GE HP", "primary", "0.29", "rounds", 0.005, None, "tau"),
+        ("S3", "b", "", "primary", "", "above", None, 0, "b"),
+        ("S3", "p", "", "printed", "< .001", "bound", None, None, "p"),
+        ("S4", "skew", "", "primary", "", "above", None, 0, "skew"),
+        ("S5", "x", "", "primary", "", "above", None, 0, "first"),
+        ("S5", "y", "", "primary", "", "above", None, 0, "second"),
+        ("B1", "z", "", "primary", "", "above", None, 0, "ours"),
     ],
     columns=[
         "claim",
@@ -54,16 +43,16 @@ QUANTITIES = pd.DataFrame(
         "rule",
         "within",
         "limit",
-        "needs",
-        "said",
-    ],
+    ]
+    + ["said"],
 )
 LISTED = pd.DataFrame(
     {
         "claim": ["S1", "S2", "S3", "S4", "S5", "S6", "B1"],
         "section": ["1", "1", "2", "2", "2", "3", rules.BEYOND],
         "says": "it is so",
-        "needs": "a long wait",
+        "needs": ["words", "items", "words", "vocabulary", "words", "weights", "words"],
+        "why": "a long wait",
     }
 )
 SURE = {"corrected": 0.5, "ci_low": 0.4, "ci_high": 0.6}
@@ -77,7 +66,7 @@ def paper(monkeypatch, tmp_path):
     """
     tables = {"claims": LISTED, "numbers": QUANTITIES.assign(model="", where="")}
     monkeypatch.setattr(claims, "paper_table", tables.__getitem__)
-    for cached in (claims.sections, claims._declared):
+    for cached in (claims.listed, claims._declared):
         cached.cache_clear()
     monkeypatch.setattr(
         Collection, "holds_papers_models", property(lambda study: study.is_published)
@@ -87,7 +76,7 @@ def paper(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(claims, "published_table", lambda name: pd.DataFrame())
     yield tmp_path
-    for cached in (claims.sections, claims._declared):
+    for cached in (claims.listed, claims._declared):
         cached.cache_clear()
 
 
@@ -110,12 +99,13 @@ def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
     [
         (SURE, SURE, SURE, "holds"),
         (SURE, UNSURE, SURE, "partly"),
-        (UNSURE, SURE, SURE, "partly"),  # two scales of one quantity count alike
-        (SURE, SURE, UNSURE, "partly"),  # another wording weakens
-        (UNSURE, UNSURE, SURE, "not shown"),  # and carries nothing
+        (UNSURE, SURE, SURE, "partly"),
+        (SURE, SURE, UNSURE, "partly"),  # another wording lowers
+        (UNSURE, UNSURE, SURE, "partly"),  # and raises
+        (UNSURE, UNSURE, UNSURE, "not shown"),
     ],
 )
-def test_a_second_scale_counts_like_the_first_and_another_wording_only_weakens(
+def test_another_scale_or_wording_counts_like_the_first_in_both_directions(
     paper, gap, ranks, elsewhere, expected
 ):
     about = {
@@ -164,9 +154,9 @@ def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
 
 def test_a_number_that_comes_out_with_an_invalid_test_is_a_number_only(paper):
     rows = [{"quantity": "b"} | UNSURE, {"quantity": "p", "as_published": 0.0001}]
-    assert word("S3", *rows) == "number only"
+    assert word("S3", *rows, study=VOCABULARY) == "number only"
     rows[1]["as_published"] = 0.01
-    assert word("S3", *rows) == "not shown"
+    assert word("S3", *rows, study=VOCABULARY) == "not shown"
 
 
 def test_what_no_data_could_show_is_not_testable(paper):
@@ -178,6 +168,21 @@ def test_what_no_data_could_show_is_not_testable(paper):
         word("S4", {"quantity": "skew", "evidence": claims.COUNTED} | SURE) == "holds"
     )
     assert word("S3", {"quantity": "b"}) == "not testable here"  # nothing was computed
+
+
+def test_a_test_that_is_not_counted_leaves_the_family(paper):
+    # the sentence is about the vocabulary, so this p-value corrects no other
+    claims.state(WORDS, "02", [ONE, ONE | {"claim": "S4", "quantity": "skew"}])
+    gathered = claims.gather(PUBLISHED).set_index("claim")["p_corrected"].dropna()
+    assert gathered.to_dict() == {"S3": 0.04}
+
+
+def test_a_second_number_that_is_not_significant_does_not_support(paper):
+    # 6 of 10 models: more than half, with p = .75
+    elsewhere = {"quantity": "gap_elsewhere"} | SURE | {"p": 0.75}
+    assert (
+        word("S1", {"quantity": "gap", "prompt": "best"} | SURE, elsewhere) == "partly"
+    )
 
 
 def test_several_quantities_that_disagree_make_it_partly(paper):
@@ -206,11 +211,16 @@ OTHER = {
 def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkeypatch):
     claims.state(WORDS, "03", [ONE])
     claims.state(
-        WORDS, "05", [OTHER, ONE | {"claim": "S4", "quantity": "skew", "p": 0.01}]
+        WORDS,
+        "05",
+        [
+            OTHER,
+            ONE | {"claim": "S1", "quantity": "gap", "prompt": "best"} | {"p": 0.01},
+        ],
     )
     gathered = claims.gather(PUBLISHED).set_index("claim")["p_corrected"].dropna()
     # .04 x 3/2, .01 x 3/1, .5 x 3/3
-    assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S4": 0.03, "S5": 0.5})
+    assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S1": 0.03, "S5": 0.5})
     # A notebook that runs alone corrects with the other tests of the committed scorecard.
     monkeypatch.setattr(
         claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER])
@@ -342,9 +352,7 @@ def test_claims_read_back_as_they_were_written(paper):
 
 
 def says(rule, printed="", within=None, limit=None, **numbers):
-    row = Declared(
-        "S1", "x", "", "", "primary", printed, rule, within, limit, "", "", ""
-    )
+    row = Declared("S1", "x", "", "", "primary", printed, rule, within, limit, "", "")
     return rules.judge(row, Numbers(**numbers))
 
 
@@ -403,7 +411,7 @@ def test_a_count_of_models_has_an_exact_interval():
 
 
 def test_the_p_that_an_interval_implies():
-    row = Declared("S1", "x", "", "", "primary", "", "above", None, 0.5, "", "", "")
+    row = Declared("S1", "x", "", "", "primary", "", "above", None, 0.5, "", "")
     # (.7 - .5) / .1 = 2 standard errors above the limit
     low, high = 0.7 - 1.959964 * 0.1, 0.7 + 1.959964 * 0.1
     assert rules.p_of_interval(row, Numbers(None, 0.7, low, high)) == pytest.approx(

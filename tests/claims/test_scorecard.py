@@ -43,7 +43,6 @@ def _declared(monkeypatch):
             "rounds",
             0.0,
             0.0,
-            "",
             f"the {quantity}",
             "",
         )
