@@ -19,7 +19,7 @@ CORRECTIONS = {
 # How `counted` says how many sentences have each word but `holds`, in the order of WORDS
 OTHERS = (
     "{} hold partly, in some analyses.",
-    "{} are not shown: no number that they rest on supports them.",
+    "For {}, none of our numbers supports the sentence.",
     "For {}, we get the printed number, but no valid test shows the effect.",
     "{} cannot be tested here.",
 )
@@ -107,11 +107,11 @@ def counted(gathered: pd.DataFrame) -> str:
     words = counts(gathered)
     holds = counts_by_evidence(gathered).loc[HOLDS]
     evidence = [f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]]
-    rest = words.drop(HOLDS)
-    others = [text.format(n) for text, n in zip(OTHERS, rest, strict=True) if n]
+    rest = zip(OTHERS, words.drop(HOLDS), strict=True)
+    others = " ".join(text.format(n) for text, n in rest if n)
     return (
         f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold "
-        f"({' and '.join(evidence)}). Of the other {rest.sum()}, {' '.join(others)}"
+        f"({' and '.join(evidence)}). {others}"
     )
 
 
@@ -153,12 +153,13 @@ def _formatted(row: pd.Series, how: str) -> str:
         return f"{value:.0f}th"
     has_interval = row["ci_low"] < row["ci_high"]
     decimals = _decimals(value, has_interval)
-    if how == "%":
-        decimals = 0
 
     def text(number: float) -> str:
-        # z: 0.000, not -0.000
-        return f"{number:.{decimals}%}" if how == "%" else f"{number:z.{decimals}f}"
+        if how == "%":
+            return f"{number:.0%}"
+        shown = f"{number:.{decimals}f}"
+        # a limit just below 0 is not 0
+        return f"{number:.1g}" if number and not float(shown) else shown
 
     if not has_interval:
         return text(value)

@@ -16,6 +16,8 @@ ROW, CELL = (
     re.compile(r"<tr>(.+?)</tr>", re.DOTALL),
     re.compile(r"<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL),
 )
+# a word in a text, with its sentence in a comment: partly<!-- S2.rsa.beyond -->
+NAMED = re.compile(r"([a-z ]+)<!-- ([SA]\d[\w.]*) -->")
 COMMITTED = claims.published_table("claims")
 WORDS = COMMITTED.drop_duplicates("claim").set_index("claim")["word"]
 NEEDS = claims.listed()["needs"]
@@ -74,6 +76,12 @@ def test_the_scorecard_shows_every_sentence_with_the_word_of_the_committed_claim
         keep_default_na=False,
     )
     assert kept["word"].to_dict() == WORDS.to_dict()
+
+
+def test_pages_and_notebooks_name_the_committed_word_of_a_sentence():
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").rglob("*.ipynb")]
+    named = [found for page in pages for found in NAMED.findall(page.read_text())]
+    assert len(named) >= 6 and named == [(WORDS[claim], claim) for _, claim in named]
 
 
 # --- the rules, written again ---------------------------------------------------------------------

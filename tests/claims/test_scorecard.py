@@ -150,16 +150,16 @@ def test_a_name_in_a_sentence_becomes_its_number(gathered, name, shown):
     assert scorecard.filled("{" + name + "}", table) == shown
 
 
-def test_a_limit_just_below_0_is_shown_without_a_sign(gathered):
+def test_a_limit_just_below_0_is_not_shown_as_0(gathered):
     gathered.loc[0, ["corrected", "ci_low", "ci_high"]] = 0.085, -0.0004, 0.168
-    assert scorecard.filled("{S1/gap}", gathered) == "0.085 [0.000, 0.168]"
+    assert scorecard.filled("{S1/gap}", gathered) == "0.085 [-0.0004, 0.168]"
 
 
 def test_the_other_sentences_are_counted_by_word(gathered):
     gathered["evidence"] = ["released rewards", *[""] * 4]
     assert scorecard.counted(gathered.assign(role="primary")) == (
-        "Of 3 sentences of the paper, 1 hold (1 in released rewards). Of the other 2, 1 are not "
-        "shown: no number that they rest on supports them. 1 cannot be tested here."
+        "Of 3 sentences of the paper, 1 hold (1 in released rewards). For 1, none of our numbers "
+        "supports the sentence. 1 cannot be tested here."
     )
 
 
