@@ -40,6 +40,13 @@ STATED |= dict.fromkeys(NUMBERS)
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
+DECISIVE = (
+    "primary",
+    "also",
+    "printed",
+)  # the roles that enter a word, as word_of takes them
+# how a remark says what a number says
+ANSWERS = "The opposite", "Supported", "Not supported"
 # a column of the scorecard of one notebook on other models
 UNCORRECTED = "p, not corrected"
 
@@ -221,61 +228,50 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     """Return the word of a sentence and the remark on it."""
     notes = [note for note in dict.fromkeys(rows["note"]) if note]
     if sections()[claim] == BEYOND:
-        return BEYOND, "; ".join(notes)
-    rows = rows.assign(says=_tested_answers(rows))
-    of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
-    primary = of_role["primary"]
+        return BEYOND, ". ".join(notes)
+    primary = rows[rows["role"] == "primary"]
     if not primary["has_texts"].all():
-        return NOT_TESTABLE, "; ".join([listed().loc[claim, "why"], *notes])
+        return NOT_TESTABLE, ". ".join([listed().loc[claim, "why"].rstrip("."), *notes])
     if not primary["says"].notna().any():
-        return NOT_TESTABLE, "; ".join(notes or ["no data"])
-    answers = {role: of_role[role]["says"].dropna() for role in of_role}
-    answers.pop("shown")
-    remarks = _described(of_role)
-    printed = of_role["printed"]
-    differing = printed[printed["says"].eq(False)]
-    for row in differing.itertuples():
-        remarks.append(_printed_difference(row))
-    word = rules.word_of(**answers)
-    return word, "; ".join([*remarks, *notes])
-
-
-def _tested_answers(rows: pd.DataFrame) -> pd.Series:
-    """Return whether each number supports its sentence; one that is not significant does not."""
-    says = rows["says"]
+        return NOT_TESTABLE, ". ".join(notes or ["no data"])
+    # a number that is not significant does not support its sentence
     p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
-    return says.mask(says.notna() & (p >= LEVEL), False)
-
-
-def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
-    """Return what each number says, those on the other side first. Primary numbers that agree with
-    each other are left out, because the scorecard shows them.
-
-    of_role: role -> rows.
-    """
-    primary = of_role["primary"]
-    if primary["says"].dropna().nunique() < 2:
-        primary = primary[primary["is_opposite"].astype(bool)]
-    rows = pd.concat([primary, of_role["also"]])
+    is_weak = rows["says"].eq(True) & (p >= LEVEL)
+    rows = rows.assign(says=rows["says"].mask(is_weak, False), p=p.where(is_weak))
     rows = rows.dropna(subset="says")
-    rows = rows.sort_values("is_opposite", ascending=False, kind="stable")
-    lines = []
-    for _, row in rows.iterrows():
-        answer = "yes" if row["says"] else "no"
-        if row["is_opposite"]:
-            answer = "the opposite"
-        if pd.notna(row["ci_low"]):
-            answer += f", {number_text(row)}"
-        elif row["paper"] and not row["says"]:
-            answer += f" ({_printed_difference(row)})"
-        lines.append(f"{row['said']}: {answer}")
-    return lines
+    of_role = [rows.loc[rows["role"] == role, "says"] for role in DECISIVE]
+    return rules.word_of(*of_role), ". ".join([*_described(rows), *notes])
 
 
-def _printed_difference(row) -> str:
-    """Return how a printed number and ours differ; row: of the table, as a named tuple."""
-    ours = row.corrected if pd.isna(row.as_published) else row.as_published
-    return f"printed {row.paper}, ours {short(ours)}"
+def _described(rows: pd.DataFrame) -> list[str]:
+    """Return what the numbers say, those on the other side first. Printed numbers that come out
+    are left out, and so are primary ones that agree, because the scorecard shows them.
+    """
+    role = rows["role"]
+    is_left_out = role.eq("shown") | role.eq("printed") & rows["says"].eq(True)
+    if rows.loc[role == "primary", "says"].nunique() < 2:
+        is_plain = ~rows["is_opposite"].astype(bool) & rows["p"].isna()
+        is_left_out |= role.eq("primary") & is_plain
+    said: dict[str, list[str]] = {name: [] for name in ANSWERS}
+    for _, row in rows[~is_left_out].iterrows():
+        answer = 0 if row["is_opposite"] else 1 if row["says"] else 2
+        said[ANSWERS[answer]].append(_in_words(row))
+    return [
+        f"{name}: {'; '.join(numbers)}" for name, numbers in said.items() if numbers
+    ]
+
+
+def _in_words(row: pd.Series) -> str:
+    """Return a quantity in words with its number, `under best (0.056 [0.0089, 0.1])`."""
+    numbers = []
+    if pd.notna(row["ci_low"]):
+        numbers.append(number_text(row))
+    elif row["paper"] and not row["says"]:
+        ours = row["corrected"] if pd.isna(row["as_published"]) else row["as_published"]
+        numbers.append(f"printed {row['paper']}, ours {short(ours)}")
+    if pd.notna(row["p"]):
+        numbers.append(f"p = {short(row['p'])}")
+    return f"{row['said']} ({', '.join(numbers)})" if numbers else row["said"]
 
 
 def papers_own(study: Collection) -> Set[str]:

@@ -132,12 +132,12 @@ def test_a_remark_begins_with_what_lies_on_the_other_side(paper):
     )
     assert (
         card.loc["S1", "remark"]
-        == "by ranks: the opposite, -0.5 [-0.6, -0.4]; elsewhere: no, 0.1 [-0.1, 0.3]"
+        == "The opposite: by ranks (-0.5 [-0.6, -0.4]). Not supported: elsewhere (0.1 [-0.1, 0.3])"
     )
     card = claims.state(WORDS, "04", [claims.estimate("S1", "gap", "best", **opposite)])
     assert card.loc["S1", "word"] == "not shown" and card.loc[
         "S1", "remark"
-    ].startswith("gap: the opposite")
+    ].startswith("The opposite: gap")
 
 
 def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
