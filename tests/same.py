@@ -124,7 +124,7 @@ def computed(job: Job) -> list[dict]:
             if isinstance(estimates, pd.DataFrame)
             else list(estimates)
         )
-        table = claims.with_words(claims.judged(study, given))
+        table = claims.with_words(claims.answers(claims.stated(study, given)))
         order = table.sort_values(
             ["claim", "quantity", "prompt", "model"], kind="stable"
         )

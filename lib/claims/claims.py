@@ -19,20 +19,12 @@ from ..tables.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from . import rules
 from .rules import BEYOND, LEVEL, NOT_TESTABLE, Declared, Numbers
 
-NAMES = ("claim", "quantity", "prompt", "model")
-NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
+NAMES = ["claim", "quantity", "prompt", "model"]
+NUMBERS = ["as_published", "corrected", "ci_low", "ci_high", "n", "p"]
 NUMERIC = [*NUMBERS, "p_corrected"]
-COLUMNS = [
-    *NAMES,
-    "paper",
-    *NUMERIC,
-    "word",
-    "remark",
-    "role",
-    "evidence",
-    "population",
-    "note",
-]
+# what a notebook keeps of each number, and what the scorecard has
+KEPT = [*NAMES, *NUMBERS, "evidence", "population", "note"]
+COLUMNS = [*NAMES, "paper", *NUMERIC, "word", "remark", "role", *KEPT[-3:]]
 TEXTS = [name for name in COLUMNS if name not in NUMERIC]
 # what an estimate may have beside its claim and quantity
 STATED = dict.fromkeys(["prompt", "model", "remark", "evidence"], "")
@@ -40,11 +32,14 @@ STATED |= dict.fromkeys(NUMBERS)
 # What a number rests on: the paper's tables and figures as printed, the rewards that the authors
 # released, or rewards that a run of this project computed.
 EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
-DECISIVE = (
-    "primary",
-    "also",
-    "printed",
-)  # the roles that enter a word, as word_of takes them
+# population of a table of the paper's models -> what it may test (`needs` of claims.csv)
+MAY_TEST = {
+    VOCABULARY.population: ("vocabulary", "words"),
+    WORDS.population: ("words",),
+    ITEMS.population: ("items",),
+}
+# the roles that enter a word, in the order of rules.word_of
+DECISIVE = "primary", "also", "printed"
 # how a remark says what a number says
 ANSWERS = "The opposite", "Supported", "Not supported"
 # a column of the scorecard of one notebook on other models
@@ -83,26 +78,20 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
 
     InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
-    if isinstance(estimates, pd.DataFrame):
-        estimates = estimates.to_dict("records")
-    estimates = list(estimates)
-    table = judged(study, estimates)
-    if study.is_published:
-        committed = published_table("claims")
-        others = other_tests(committed, set(table["claim"]))
-        table = with_words(table, others)
-        _keep(table, study, notebook)
-        return scorecard(table)
-    table = with_words(table, corrected=False)
+    table = stated(study, estimates)
+    committed = _committed() if study.is_published else table.head(0)
+    is_other = ~committed["claim"].isin(table["claim"])
+    judged = with_words(answers(pd.concat([table, committed[is_other]])))
+    judged = judged[judged["claim"].isin(table["claim"])]
     _keep(table, study, notebook)
-    counted = [one for one in estimates if one.get("evidence") == COUNTED]
-    if counted:
-        _keep(with_words(judged(PUBLISHED, counted)), PUBLISHED, notebook)
-    card = scorecard(table)
-    is_test = table["role"].eq("primary") & table["p"].notna()
-    smallest = table[is_test].groupby("claim")["p"].min()
-    smallest = smallest.reindex(card.index)
-    return card.assign(**{UNCORRECTED: smallest.map(short)})
+    card = scorecard(judged)
+    if study.is_published:
+        return card
+    counted = table[table["evidence"] == COUNTED]
+    if len(counted):
+        _keep(counted, PUBLISHED, notebook)
+    smallest = judged[primary_tests(judged)].groupby("claim")["p"].min()
+    return card.assign(**{UNCORRECTED: smallest.reindex(card.index).map(short)})
 
 
 def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
@@ -110,102 +99,96 @@ def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
         table.to_csv(part, index=False)
 
 
-def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
-    """Return the estimates as rows with COLUMNS but without words, and what `with_words` needs.
-
-    Further columns: `said` (the quantity in words), `says` (whether the number supports the
-    sentence; None where it cannot tell), `is_opposite`, `has_texts` (whether the study holds what
-    claims.csv says that a test needs), `has_word` (whether the row is about the paper's models).
-    A number that cannot test its sentence has no p-value, and so belongs to no correction.
-    """
-    rows = []
-    own = papers_own(study)
-    for given in estimates:
-        unknown = sorted(set(given) - {"claim", "quantity", *STATED})
-        if unknown:
-            raise InputError(
-                f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}"
-            )
-        one = dict(STATED)
-        for name, value in given.items():
-            one[name] = value
-            if pd.api.types.is_scalar(value) and pd.isna(value):
-                one[name] = None
-        rows.append(one | _judged(study, one, own))
-    extra = ["said", "says", "is_opposite", "has_texts", "has_word"]
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
-    table = table.astype(object)
-    twice = table[table.duplicated(list(NAMES))]
+def stated(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
+    """Return estimates, as `state` takes them, as rows with KEPT."""
+    table = pd.DataFrame(estimates)
+    unknown = sorted(set(table) - {"claim", "quantity", *STATED})
+    if unknown:
+        raise InputError(
+            f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}"
+        )
+    table = table.reindex(columns=["claim", "quantity", *STATED])
+    table = table.rename(columns={"remark": "note"})
+    texts = [*NAMES, "note", "evidence"]
+    table[texts] = table[texts].astype(object).fillna("")
+    twice = table[table.duplicated(NAMES)]
     if len(twice):
         first = twice.iloc[0]
         raise InputError(
             f"{first['quantity']} of {first['claim']} is stated twice; give each row its own "
             "quantity"
         )
-    return table.assign(p_corrected=np.nan, word="", remark="")
-
-
-def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
-    """Return what the declaration of an estimate says about it."""
-    row = declared(*(one[name] or "" for name in NAMES))
-    numbers = {name: one[name] for name in NUMBERS if name != "p"}
-    ours = Numbers(**numbers)
-    is_counted = one["evidence"] == COUNTED
-    has_word = study.holds_papers_models or is_counted
-    enough = {listed().loc[row.claim, "needs"]}
-    if enough == {"words"}:
-        # the paper computed what it prints on whole vocabularies
-        enough = {"vocabulary"} if row.role == "printed" else {"words", "vocabulary"}
-    has_texts = is_counted or not enough.isdisjoint(own)
-    population = study.population
-    if is_counted:
-        is_about_replies = sections()[row.claim] == "5"
-        population = "printed replies" if is_about_replies else "whole vocabularies"
-    words = row.quantity.replace("_", " ")
-    named = filter(None, [words, one["prompt"], one["model"]])
+    is_counted = table["evidence"].eq(COUNTED)
+    on_replies = table["claim"].map(sections()).eq("5")
+    counted_in = on_replies.map({True: "printed replies", False: "whole vocabularies"})
     evidence = RELEASED if study.is_published else OWN_RUN
-    p = one["p"]
-    if p is None:
-        p = rules.p_of_interval(row, ours)
-    return {
-        "paper": row.printed,
-        "role": row.role,
-        "said": row.said or " ".join(named),
-        "p": p if has_texts or not has_word else None,
-        "evidence": one["evidence"] or evidence,
-        "population": population,
-        "says": rules.judge(row, ours) if has_texts else None,
-        "is_opposite": rules.is_opposite(row, ours),
-        "has_texts": has_texts,
-        "has_word": has_word,
-        "note": one["remark"] or "",
-    }
+    return table.assign(
+        population=counted_in.where(is_counted, _population(study)),
+        evidence=table["evidence"].replace("", evidence),
+    )[KEPT].astype(dict.fromkeys(NUMBERS, float))
 
 
-def with_words(
-    table: pd.DataFrame,
-    others: Iterable[float] = (),
-    corrected: bool = True,
-) -> pd.DataFrame:
-    """Return rows of `judged` with corrected p-values, and the word and remark of each sentence;
-    columns: COLUMNS.
+def answers(table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with KEPT with what numbers.csv declares, and what each number says.
 
-    others: p-values of the primary tests of other sentences, which belong to the same correction
-    (Benjamini and Hochberg 1995). corrected: whether p-values are corrected; if not, each is
-    compared with .05 as it is.
+    Further columns: `paper`, `role`, `said` (the quantity in words), `says` (whether the number
+    supports the sentence; None where it cannot tell), `is_opposite`, `has_texts` (whether
+    claims.csv says that this population may test it), `has_word` (whether it is about the paper's
+    models). A number that cannot test its sentence has no p-value, and so belongs to no correction.
     """
-    table = table.copy()
-    tested = primary_tests(table)
-    if corrected and tested.any():
-        own = table.loc[tested, "p"].astype(float)
-        p = false_discovery_control([*own, *others])
-        table.loc[tested, "p_corrected"] = p[: len(own)]
+    rows = []
+    for one in table.to_dict("records"):
+        row = declared(*(one[name] for name in NAMES))
+        ours = Numbers(*(one[name] for name in NUMBERS[:-1]))
+        needs = listed().loc[row.claim, "needs"]
+        if row.role == "printed" and needs == "words":
+            needs = "vocabulary"  # the paper computed what it prints there
+        is_counted = one["evidence"] == COUNTED
+        has_texts = is_counted or needs in MAY_TEST.get(one["population"], ())
+        has_word = is_counted or one["population"] in MAY_TEST
+        p = rules.p_of_interval(row, ours) if pd.isna(one["p"]) else one["p"]
+        words = filter(
+            None, [row.quantity.replace("_", " "), one["prompt"], one["model"]]
+        )
+        answer = {
+            "paper": row.printed,
+            "role": row.role,
+            "said": row.said or " ".join(words),
+            "p": p if has_texts or not has_word else None,
+            "says": rules.judge(row, ours) if has_texts else None,
+            "is_opposite": rules.is_opposite(row, ours),
+            "has_texts": has_texts,
+            "has_word": has_word,
+        }
+        rows.append(one | answer)
+    columns = [
+        *KEPT,
+        "paper",
+        "role",
+        "said",
+        "says",
+        "is_opposite",
+        "has_texts",
+        "has_word",
+    ]
+    found = pd.DataFrame(rows, columns=columns)
+    return found.astype(dict.fromkeys(NUMBERS, float) | {"says": object})
+
+
+def with_words(table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of `answers` with corrected p-values (Benjamini and Hochberg 1995), and the word
+    and remark of each sentence; columns: COLUMNS.
+    """
+    table = table.reset_index(drop=True)
+    table = table.assign(p_corrected=np.nan, word="", remark="")
+    tests = primary_tests(table)
+    if tests.any():
+        table.loc[tests, "p_corrected"] = false_discovery_control(table.loc[tests, "p"])
     for claim, of_claim in table.groupby("claim", sort=False):
         if of_claim["has_word"].any():
             word, remark = _verdict(claim, of_claim)
-            table.loc[of_claim.index, "word"] = word
-            table.loc[of_claim.index, "remark"] = remark
-    return table[COLUMNS].astype(dict.fromkeys(NUMERIC, float))
+            table.loc[of_claim.index, ["word", "remark"]] = word, remark
+    return table[COLUMNS]
 
 
 def primary_tests(table: pd.DataFrame) -> pd.Series:
@@ -213,15 +196,6 @@ def primary_tests(table: pd.DataFrame) -> pd.Series:
     is_papers = table["claim"].map(sections()) != BEYOND
     is_primary = table["role"].eq("primary")
     return is_primary & is_papers & table["p"].notna()
-
-
-def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
-    """Return the p-values of a table's primary tests of other sentences than these."""
-    if table.empty:
-        return []
-    tests = table[primary_tests(table)]
-    is_here = tests["claim"].isin(claims_here)
-    return tests.loc[~is_here, "p"].tolist()
 
 
 def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
@@ -235,7 +209,7 @@ def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     if not primary["says"].notna().any():
         return NOT_TESTABLE, ". ".join(notes or ["no data"])
     # a number that is not significant does not support its sentence
-    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
+    p = rows["p_corrected"].fillna(rows["p"])
     is_weak = rows["says"].eq(True) & (p >= LEVEL)
     rows = rows.assign(says=rows["says"].mask(is_weak, False), p=p.where(is_weak))
     rows = rows.dropna(subset="says")
@@ -274,13 +248,18 @@ def _in_words(row: pd.Series) -> str:
     return f"{row['said']} ({', '.join(numbers)})" if numbers else row["said"]
 
 
+def _population(study: Collection) -> str:
+    """Return the population of a study's numbers: of MAY_TEST for all of the paper's models."""
+    if not study.holds_papers_models:
+        return f"texts of {study}"
+    return study.population if study.is_published else VOCABULARY.population
+
+
 def papers_own(study: Collection) -> Set[str]:
     """Return what of the paper's own data a collection holds: vocabulary, words or items; nothing
     for others.
     """
-    if not study.holds_papers_models:
-        return frozenset()
-    return frozenset({{ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")})
+    return frozenset(MAY_TEST.get(_population(study), ())[:1])
 
 
 def gather(collection: Collection) -> pd.DataFrame:
@@ -293,67 +272,48 @@ def gather(collection: Collection) -> pd.DataFrame:
     testable here, and its remark says why. InputError if no notebook kept any row.
     """
     chosen: dict[str, pd.DataFrame] = {}
-    for part, table in _kept_rows(collection):
-        rows_of_part = judged(part, as_estimates(table))
-        for claim, rows in rows_of_part.groupby("claim", sort=False):
+    for table in _kept_rows(collection):
+        for claim, rows in answers(table).groupby("claim", sort=False):
             if claim in chosen and _can_be_tested(chosen[claim]):
                 continue
             if claim not in chosen or _can_be_tested(rows):
                 chosen[claim] = rows
-    words = pd.concat(chosen.values(), ignore_index=True)
-    words = with_words(words)
-    without_rows = _rows_of_absent(set(chosen), collection)
-    rows = pd.concat([words.astype(object), without_rows])
+    papers = listed()[sections() != BEYOND]
+    absent = papers[~papers.index.isin(list(chosen))]
+    word = NOT_TESTABLE if collection.is_published else ""
+    columns = {"claim": absent.index, "word": word, "remark": absent["why"].to_numpy()}
+    words = with_words(pd.concat(chosen.values()))
+    rows = pd.concat([words.astype(object), pd.DataFrame(columns)])
     place = listed().index.get_indexer
-    rows = rows.sort_values("claim", key=place, kind="stable")
+    rows = rows.sort_values("claim", key=place, kind="stable", ignore_index=True)
     rows = rows.fillna(dict.fromkeys(TEXTS, ""))
-    rows = rows.astype(dict.fromkeys(NUMERIC, float))
-    return rows.reset_index(drop=True)
+    return rows.astype(dict.fromkeys(NUMERIC, float))
 
 
-def _rows_of_absent(chosen: Set[str], collection: Collection) -> pd.DataFrame:
-    """Return a row for each of the paper's sentences that is not among these."""
-    papers = listed()
-    papers = papers[papers["section"] != BEYOND]
-    absent = papers[~papers.index.isin(chosen)]
-    places = range(len(absent))
-    rows = pd.DataFrame(index=places, columns=COLUMNS, dtype=object)
-    rows["claim"] = absent.index
-    rows["word"] = NOT_TESTABLE if collection.is_published else ""
-    rows["remark"] = absent["why"].tolist()
-    return rows
-
-
-def _kept_rows(collection: Collection) -> list[tuple[Collection, pd.DataFrame]]:
-    """Return what notebooks kept for a collection: tables with COLUMNS, and the collection that
-    each is about.
-    """
+def _kept_rows(collection: Collection) -> list[pd.DataFrame]:
+    """Return the tables with KEPT that notebooks kept for a collection."""
     is_published = collection == PUBLISHED
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if is_published else [collection]
-    kept = []
-    for part in parts:
-        for path in sorted(part.claims.glob("*.csv")):
-            table = read_claims(path)
-            if len(table):
-                kept.append((part, table))
-    if not kept:
+    paths = [path for part in parts for path in sorted(part.claims.glob("*.csv"))]
+    if not paths:
         target = "published" if collection.is_published else "reproduce"
         raise InputError(
             f"no claims for collection '{collection}' yet; run the notebooks: make {target}"
         )
-    committed = published_table("claims")
-    if is_published and len(committed):
+    kept = [read_claims(path, KEPT) for path in paths]
+    if is_published:
+        committed = _committed()
         counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
-        is_counted = committed["claim"].isin(counted)
-        kept.append((PUBLISHED, committed[is_counted]))
+        kept.append(committed[committed["claim"].isin(counted)])
     return kept
 
 
-def as_estimates(table: pd.DataFrame) -> list[dict]:
-    """Return the rows of a table with COLUMNS as estimates, so that they can be judged again."""
-    is_stated = table["quantity"] != ""
-    rows = table.loc[is_stated, ["claim", "quantity", *STATED]]
-    return rows.assign(remark=table["note"]).to_dict("records")
+def _committed() -> pd.DataFrame:
+    """Return the rows of the committed scorecard whose quantities are still declared."""
+    table = published_table("claims").reindex(columns=KEPT)
+    names = zip(*(table[name] for name in NAMES), strict=True)
+    is_declared = [_declaration(*one) is not None for one in names]
+    return table[np.array(is_declared, dtype=bool)]
 
 
 def _can_be_tested(rows: pd.DataFrame) -> bool:
@@ -361,11 +321,10 @@ def _can_be_tested(rows: pd.DataFrame) -> bool:
     here`.
     """
     primary = rows[rows["role"] == "primary"]
-    has_texts = primary["has_texts"].all()
-    return bool(has_texts and primary["says"].notna().any())
+    return bool(primary["has_texts"].all() and primary["says"].notna().any())
 
 
-def read_claims(path) -> pd.DataFrame:
+def read_claims(path, columns: Iterable[str] = COLUMNS) -> pd.DataFrame:
     """Return a table of claims as it was written. InputError names a file that is none, and how
     to have it again.
     """
@@ -373,7 +332,8 @@ def read_claims(path) -> pd.DataFrame:
     empty = dict.fromkeys(NUMERIC, "")
     try:
         table = pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=texts)
-        return table[COLUMNS].astype(dict.fromkeys(NUMERIC, float))
+        numeric = [name for name in columns if name in NUMERIC]
+        return table[columns].astype(dict.fromkeys(numeric, float))
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{path} holds no claims; to have them written again, run: make published"
@@ -464,20 +424,29 @@ def _declared() -> tuple[Declared, ...]:
     return tuple(Declared(**row) for row in table.to_dict("records"))
 
 
-def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
-    """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does
-    not.
-    """
-    rows = _declared() if claim in sections() else ()
-    for row in rows:
+def _declaration(
+    claim: str, quantity: str, prompt: str = "", model: str = ""
+) -> Declared | None:
+    for row in _declared():
         is_named = row.claim == claim and row.quantity == quantity
         is_asked = not row.prompt or prompt in row.prompt.split()
         if is_named and is_asked and row.model in ("", model):
             return row
-    name = " ".join(filter(None, [quantity, prompt, model]))
-    raise InputError(
-        f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and claims.csv"
-    )
+    return None
+
+
+def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
+    """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does
+    not.
+    """
+    row = _declaration(claim, quantity, prompt, model)
+    if row is None:
+        name = " ".join(filter(None, [quantity, prompt, model]))
+        raise InputError(
+            f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and "
+            "claims.csv"
+        )
+    return row
 
 
 def method_check(*claims: str) -> pd.DataFrame:

@@ -223,12 +223,20 @@ def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkey
     assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S1": 0.03, "S5": 0.5})
     # A notebook that runs alone corrects with the other tests of the committed scorecard.
     monkeypatch.setattr(
-        claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER])
+        claims, "published_table", lambda name: claims.stated(WORDS, [ONE, OTHER])
     )
     # .04 x 2/1
     assert claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"
     # whatever else it tests
     assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"
+
+
+def test_a_committed_number_that_is_no_longer_declared_is_left_out(paper, monkeypatch):
+    committed = claims.stated(WORDS, [ONE | {"quantity": "renamed"}, OTHER])
+    monkeypatch.setattr(claims, "published_table", lambda name: committed)
+    # .04 x 2/1: one test beside this one
+    assert claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"
+    assert set(claims.gather(PUBLISHED)["quantity"]) == {"b", ""}
 
 
 def test_other_collections_show_p_values_without_a_correction(paper):
@@ -244,10 +252,10 @@ def test_a_number_says_what_it_rests_on(paper):
         "as_published": 3,
         "evidence": claims.COUNTED,
     }
-    table = claims.judged(WORDS, [ONE, counted])
+    table = claims.stated(WORDS, [ONE, counted])
     assert table["evidence"].tolist() == ["released rewards", "printed tables"]
     assert table["population"].tolist() == ["moral words", "whole vocabularies"]
-    assert claims.judged(Collection("mine"), [ONE])["evidence"].tolist() == ["own run"]
+    assert claims.stated(Collection("mine"), [ONE])["evidence"].tolist() == ["own run"]
 
 
 def test_models_other_than_the_papers_have_no_word(paper):
@@ -319,7 +327,7 @@ def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(
     # the second is on small models
     claims.state(EMBEDDED, "08", [counted, {"claim": "S3", "quantity": "b"} | SURE])
     [kept] = (paper / PUBLISHED.name).glob("*.csv")
-    assert claims.read_claims(kept)["claim"].tolist() == ["S4"]
+    assert claims.read_claims(kept, claims.KEPT)["claim"].tolist() == ["S4"]
     gathered = claims.gather(PUBLISHED).set_index("claim")
     assert (
         gathered.loc["S4", "word"] == "holds"
@@ -337,7 +345,7 @@ def test_claims_read_back_as_they_were_written(paper):
         WORDS, "02", [{"claim": "S3", "quantity": "b", "remark": "null"} | SURE]
     )
     [path] = (paper / WORDS.name).glob("*.csv")
-    again = claims.read_claims(path)
+    again = claims.read_claims(path, claims.KEPT)
     assert (
         again.loc[0, "note"] == "null"
         and again.loc[0, "ci_low"] == 0.4
