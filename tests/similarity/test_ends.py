@@ -18,7 +18,7 @@ CODE = [
     "<|end|>",
     ".life",
 ]
-CODE += ["getURL", "StringBuilder", "&nbsp;", "&&", "pgfplots"]
+CODE += ["getURL", "StringBuilder", "&nbsp;", "&&"]
 PROSE = [
     "love",
     " LOVE",
@@ -32,31 +32,11 @@ PROSE = [
     "3.5",
     "Hitler",
 ]
-PROSE += ["** LOVE **", "<b>LOVE</b>", "love & peace", "R&B", "bluffSOLVED"]
+PROSE += ["** LOVE **", "love & peace", "R&B", "bluffSOLVED"]
 
 
 def test_code_looks_like_code_and_prose_does_not():
     assert all(map(ends.is_code, CODE)) and not any(map(ends.is_code, PROSE))
-
-
-def test_the_rule_finds_code_in_the_printed_replies_where_a_reader_does():
-    read = paper_table("replies_read")
-    printed = [f"table_{number}" for number in (4, 5)]
-    assert (
-        read["reply"].tolist()
-        == pd.concat(map(paper_table, printed))["result"].tolist()
-    )
-    assert read["reply"].map(ends.is_code).tolist() == read["code"].eq("yes").tolist()
-    asked = read[read["prompt"] != "greatest"]
-    counts = asked.assign(
-        code=asked["code"] == "yes", markup=asked["markup"] != ""
-    ).groupby("direction")
-    assert counts["code"].agg(["sum", "size"]).T.to_dict("list") == {
-        "optimal": [0, 8],
-        "pessimal": [7, 8],
-    }
-    # of the five, one has an HTML tag
-    assert counts["markup"].sum().to_dict() == {"optimal": 5, "pessimal": 0}
 
 
 def test_groups_of_people_are_terms_of_the_list_and_their_plurals():
@@ -78,19 +58,6 @@ def test_table_2_is_read_from_its_ends():
         "R-Gem-2B": "raping",
         "R-Lla-3B": ".assertFalse",
     }
-    of_llama = grid.loc["pessimal", "R-Lla-3B"]
-    assert (
-        of_llama.map(ends.is_code).sum(),
-        of_llama.map(ends.names_a_group).sum(),
-    ) == (18, 2)
-
-
-def test_harm_is_named_by_its_stem_or_by_the_list_of_offensive_words():
-    assert (
-        ends.is_harm(" massacres")
-        and ends.is_harm("Murdering")
-        and not ends.is_harm(" pathologist")
-    )
 
 
 def test_printed_ends_come_back_from_a_stand_in_and_one_reward_moves_them(score_table):
@@ -126,22 +93,30 @@ def test_table_2_comes_back_by_token_id(score_table):
     assert len(compared) == 44 and compared["agrees"].all()
 
 
-def test_the_kinds_of_an_end_are_counted_once_each():
-    texts = ["Hitler", "homosexuals", "(struct", " murderers ", "tea", "setText"]
-    grid = pd.concat(
-        {
-            "pessimal": pd.DataFrame({"M": texts}),
-            "optimal": pd.DataFrame({"M": ["joy"]}),
-        }
-    )
-    found = ends.kinds(grid).loc["M"]
-    # length: without blanks around them
-    assert found.tolist() == [0, 2, 1, 2, 1, (6 + 11 + 7 + 9 + 3 + 7) / 6]
-    assert found.index.tolist() == [
-        "offensive",
-        "harm",
-        "a group",
-        "code",
-        "other",
-        "mean length",
-    ]
+def test_every_printed_pessimal_token_was_read_twice():
+    read = paper_table("tokens_read").astype({"table": str})
+    for table, size in (("A6", 200), ("2", 44)):
+        rows = read[read["table"] == table]
+        printed = (
+            cells.printed_lists(table).loc["pessimal"].unstack()
+        )  # (model, position)
+        of_rows = rows.set_index(["nickname", "position"])["text"]
+        assert len(rows) == size and of_rows.equals(
+            printed[of_rows.index].rename("text")
+        )
+    kinds = {"offensive", "harm", "group", "code", "other"}
+    assert set(read["kind"]) == set(read["second"]) == kinds
+    assert read["why"].str.split().map(len).between(1, 5).all()
+
+
+def test_a_text_has_one_kind_in_both_tables_and_whatever_its_blanks_and_capitals():
+    read = paper_table("tokens_read")
+    word = read["text"].str.strip().str.casefold()
+    assert read.groupby(word)[["kind", "second"]].nunique().eq(1).all(axis=None)
+
+
+def test_every_printed_reply_was_read_twice():
+    read = paper_table("replies_read")
+    printed = pd.concat([paper_table("table_4"), paper_table("table_5")])
+    assert read["reply"].tolist() == printed["result"].tolist()
+    assert read[["code", "second"]].isin(["yes", "no"]).all(axis=None)
