@@ -237,15 +237,13 @@ def _described(rows: pd.DataFrame) -> list[str]:
 
 def _in_words(row: pd.Series) -> str:
     """Return a quantity in words with its number, `under best (0.056 [0.0089, 0.1])`."""
-    numbers = []
-    if pd.notna(row["ci_low"]):
-        numbers.append(number_text(row))
-    elif row["paper"] and not row["says"]:
+    number = _of_all(row, number_text(row))
+    if row["paper"] and not row["says"] and pd.isna(row["ci_low"]):
         ours = row["corrected"] if pd.isna(row["as_published"]) else row["as_published"]
-        numbers.append(f"printed {row['paper']}, ours {short(ours)}")
+        number = f"printed {row['paper']}, ours {short(ours)}"
     if pd.notna(row["p"]):
-        numbers.append(f"p = {short(row['p'])}")
-    return f"{row['said']} ({', '.join(numbers)})" if numbers else row["said"]
+        number += f", p = {short(row['p'])}"
+    return f"{row['said']} ({number})"
 
 
 def _population(study: Collection) -> str:
