@@ -1,13 +1,15 @@
 """Means over models and words that are both samples: all models read the same words, so their
 errors are crossed.
 
-A model's statistic plus n times the influence of a word is the word's *pseudo-value*. Least squares
-of all pseudo-values on a constant give the mean over models, and errors clustered by word and by
-model its interval (Cameron, Gelbach and Miller 2011, Journal of Business & Economic Statistics 29,
-238-249).
+Inflected forms (`love`, `loved`) are no independent words. So the influences of words with one stem
+are added up before they are squared, here and nowhere else. A model's statistic plus n times the
+influence of a stem is the stem's *pseudo-value*. Least squares of all pseudo-values on a constant
+give the mean over models, and errors clustered by stem and by model its interval (Cameron, Gelbach
+and Miller 2011, Journal of Business & Economic Statistics 29, 238-249).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,10 @@ from numpy import ndarray
 from scipy import stats
 
 from .. import InputError
+from ..tables.stems import stems
+
+# names of words -> the cluster of each; `list` makes each word a cluster of its own
+Cluster = Callable[[Iterable[str]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,8 @@ class Crossed:
     """A mean over models with its 95% interval over words and models; NaN where one model gives no
     variance.
 
-    `p`: two-sided, against `null`. `n` and `models`: how many words and models there are.
+    `p`: two-sided, against `null`. `n` and `models`: how many clusters of words (stems) and how
+    many models there are.
     """
 
     estimate: float
@@ -39,25 +46,29 @@ class Measured:
     """A statistic of each model, and how much each word (or item) moves it.
 
     `values`: model -> statistic. `influence`: words x models, NaN where a model has not read the
-    word. The sum of squares of a column is the variance of that model's statistic over words.
+    word. Added up within clusters, the sum of squares of a column is the variance of that model's
+    statistic over words. `cluster`: words of one stem are one cluster; names of items are no
+    inflections, so items take `list`.
     """
 
     values: pd.Series
     influence: pd.DataFrame
+    cluster: Cluster = field(default=stems, kw_only=True)
 
     @property
     def mean(self) -> Crossed:
         """Return the mean over models; words and models are both samples."""
-        return crossed(self.values, self.influence)
+        return crossed(self.values, self.influence, cluster=self.cluster)
 
     def by_model(self) -> pd.DataFrame:
-        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over words;
-        intervals are 95%.
+        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over clusters
+        of words; intervals are 95%.
 
-        The standard error of a slope is HC3's.
+        The standard error of a slope is HC3's, added up within stems.
         """
-        n = self.influence.notna().sum()
-        error = np.sqrt((self.influence**2).sum())
+        moved = _added_up(self.influence, self.cluster)
+        n = moved.notna().sum()
+        error = np.sqrt((moved**2).sum())
         half = stats.t.ppf(0.975, n - 1) * error
         t = self.values.abs() / error
         return pd.DataFrame(
@@ -78,6 +89,7 @@ class Measured:
         return Measured(
             self.values - other.values,
             self.influence.sub(other.influence, fill_value=0.0),
+            cluster=self.cluster,
         )
 
 
@@ -85,13 +97,14 @@ def crossed(
     estimates: pd.Series,
     influence: pd.DataFrame,
     null: float = 0.0,
+    cluster: Cluster = stems,
 ) -> Crossed:
     """Return the mean of a statistic over models with its interval over words and models, t with
     models - 1 degrees.
 
-    `estimates` and `influence`: as in Measured. `null`: the value that p is against. The variance
-    is never less than the one over words or over models alone. Raise InputError for an estimate
-    that is missing, or that has no influence.
+    `estimates`, `influence` and `cluster`: as in Measured. `null`: the value that p is against. The
+    variance is never less than the one over words or over models alone. Raise InputError for an
+    estimate that is missing, or that has no influence.
     """
     values = estimates.astype(float)
     has_influence = values.index.isin(influence.columns)
@@ -100,9 +113,9 @@ def crossed(
         raise InputError(
             f"{absent[0]} has no estimate with its influence of words; leave it out of the mean"
         )
-    # (words, models), without words that no model has read
+    # (clusters, models), without words that no model has read
     moved = influence[values.index].dropna(how="all")
-    moved = moved.fillna(0.0).to_numpy(dtype=float)
+    moved = _added_up(moved, cluster).fillna(0.0).to_numpy(dtype=float)
     n, models = moved.shape
     mean = float(values.mean())
     error = low = high = p = np.nan
@@ -122,11 +135,19 @@ def crossed(
     return Crossed(mean, error, low, high, p, n, models)
 
 
+def _added_up(influence: pd.DataFrame, cluster: Cluster) -> pd.DataFrame:
+    """Return the influence of each cluster of words, clusters x models: what its words move
+    together.
+    """
+    labels = np.array(cluster(map(str, influence.index)), dtype=object)
+    return influence.groupby(labels, sort=False).sum(min_count=1)
+
+
 def _clustered_variance(pseudo: ndarray) -> float:
-    """Return the variance of the mean of pseudo-values (words, models), clustered by both."""
+    """Return the variance of the mean of pseudo-values (stems, models), clustered by both."""
     from statsmodels.regression.linear_model import OLS  # here, because few need it
 
-    # the word and the model of each pseudo-value: (words x models, 2)
+    # the stem and the model of each pseudo-value: (stems x models, 2)
     groups = np.indices(pseudo.shape).reshape(2, -1).T
     clusters = {"groups": groups}
     model = OLS(pseudo.ravel(), np.ones(pseudo.size))
