@@ -18,6 +18,7 @@ from scipy import stats
 from .. import DATA, InputError
 from ..stats import rankings, resampling
 from ..tables import lexicons, scores
+from ..tables.stems import stems
 from . import policies
 
 SENTIMENT = ["positive", "negative"]
@@ -98,14 +99,15 @@ def explained(
     """Return the rank correlation of reward and log-probability: one row per prompt and set of
     controls.
 
-    `rho` is Spearman's, or the partial correlation, with a 95% percentile bootstrap over words.
+    `rho` is Spearman's, or the partial correlation, with a 95% percentile bootstrap over stems
+    of words.
     `share` is rho squared. `tau` is Kendall's tau-b, where nothing is held constant. InputError
     for fewer than ten words, or a column that cannot be ranked.
     """
     refuse_unranked(rows, prompts)
     pairs = [[f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts]
     columns = [*itertools.chain(*pairs), *SENTIMENT, *FREQUENCY]
-    draws = rank_covariances(rows[columns].to_numpy(), resamples)
+    draws = rank_covariances(rows[columns].to_numpy(), resamples, stems(rows["word"]))
     correlations = []
     for prompt, pair in zip(prompts, pairs, strict=True):
         for held, controls in HELD_CONSTANT.items():
@@ -147,9 +149,14 @@ def partial(covariance: ndarray, columns: Sequence[int]) -> ndarray:
     return -precision[..., 0, 1] / np.sqrt(scale)
 
 
-def rank_covariances(values: ndarray, resamples: int, seed: int = 0) -> ndarray:
+def rank_covariances(
+    values: ndarray,
+    resamples: int,
+    clusters: int | Sequence,
+    seed: int = 0,
+) -> ndarray:
     """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given
-    values of shape (n, k).
+    values of shape (n, k); clusters as in resampling.bootstrap.
 
     Ranks are taken anew in each resample, ties sharing the average. One sort is enough: a resample
     only says how often each row counts.
@@ -164,7 +171,7 @@ def rank_covariances(values: ndarray, resamples: int, seed: int = 0) -> ndarray:
         ranks = np.array([_ranks(code, times) for code in codes])
         return np.cov(ranks, fweights=times)
 
-    return resampling.bootstrap(covariance, len(values), resamples, seed)
+    return resampling.bootstrap(covariance, clusters, resamples, seed)
 
 
 def _ranks(codes: ndarray, times: ndarray) -> ndarray:

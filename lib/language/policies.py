@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from .. import InputError
 from ..stats import rankings, resampling
 from ..tables import lexicons
+from ..tables.stems import stems
 
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # nats
 # group of texts -> whether a text belongs to it
@@ -324,14 +325,14 @@ def group_ratio(
     """Return how many times as often as the reference a policy names a typical text of a group.
 
     `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95%
-    percentile bootstrap. `total` is the ratio of the group's whole probability. All but n are
-    missing for fewer than two inputs.
+    percentile bootstrap over stems. `total` is the ratio of the group's whole probability. All but
+    n are missing for fewer than two inputs.
     """
     probabilities = pd.DataFrame(
         {"policy": np.exp(log_policy), "reference": np.exp(rows["log_reference"])}
     )
-    listed = probabilities[rows[group]]
-    inputs = listed.groupby(rows["input_group"]).sum()
+    listed = rows[rows[group]].groupby("input_group")
+    inputs = probabilities[rows[group]].groupby(rows["input_group"]).sum()
     n = len(inputs)
     if n < 2:
         missing = dict.fromkeys(["ratio", "ci_low", "ci_high", "total"], np.nan)
@@ -343,7 +344,8 @@ def group_ratio(
     def mean(drawn: ndarray) -> float:
         return logs[drawn].mean()
 
-    draws = resampling.bootstrap(mean, n, resamples)
+    of_stems = stems(listed["text"].first())
+    draws = resampling.bootstrap(mean, of_stems, resamples)
     ci_low, ci_high = resampling.interval(draws)
     totals = inputs.sum()
     total = totals["policy"] / totals["reference"]

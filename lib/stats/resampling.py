@@ -2,9 +2,10 @@
 permutation test.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 from numpy import ndarray
 
 INTERVAL = (0.025, 0.975)  # quantiles of draws that make a 95% interval
@@ -12,20 +13,26 @@ INTERVAL = (0.025, 0.975)  # quantiles of draws that make a 95% interval
 
 def bootstrap(
     statistic: Callable[[ndarray], object],
-    n: int,
+    of: int | Sequence,
     resamples: int,
     seed: int = 0,
 ) -> ndarray:
-    """Return a statistic of n observations drawn with replacement, once per resample: (resamples,
+    """Return a statistic of observations drawn with replacement, once per resample: (resamples,
     ...).
 
-    `statistic` takes the places of the drawn observations: (n,) integers from 0 to n - 1.
+    `of`: how many observations there are, or the cluster of each, such as the stem of a word. As
+    many clusters are drawn as there are, each with all its observations. `statistic` takes the
+    places of the drawn observations, in order: integers from 0 on.
     """
     random = np.random.default_rng(seed)
+    codes, clusters = pd.factorize(
+        np.arange(of) if isinstance(of, int) else np.array(of)
+    )
+    places, k = np.arange(len(codes)), len(clusters)
     draws = []
     for _ in range(resamples):
-        drawn = random.integers(n, size=n)
-        draws.append(statistic(drawn))
+        times = np.bincount(random.integers(k, size=k), minlength=k)
+        draws.append(statistic(np.repeat(places, times[codes])))
     return np.array(draws)
 
 

@@ -124,7 +124,7 @@ def test_bootstrap_covariances_are_those_of_resampled_rows_ranked_anew():
         )
         for _ in range(5)
     ]
-    assert leakage.rank_covariances(values, 5, seed=7) == pytest.approx(
+    assert leakage.rank_covariances(values, 5, 50, seed=7) == pytest.approx(
         np.array(expected)
     )
 

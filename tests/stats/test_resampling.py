@@ -21,6 +21,13 @@ def test_each_resample_draws_n_of_n_with_replacement():
     )
 
 
+def test_observations_of_one_cluster_are_drawn_together():
+    drawn = resampling.bootstrap(str, ["love", "hate", "love"], 2000)
+    assert set(drawn) == {"[0 0 2 2]", "[0 1 2]", "[1 1]"}
+    lengths = resampling.bootstrap(len, ["love", "hate", "love"], 2000)
+    assert lengths.mean() == pytest.approx(3, abs=0.05)
+
+
 def test_the_interval_holds_the_central_95_percent_and_leaves_out_what_has_no_value():
     ci_low, ci_high = resampling.interval(
         np.column_stack([np.arange(1001), np.where(np.arange(1001) % 2, np.nan, 4)])
