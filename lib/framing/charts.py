@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import seaborn
 from matplotlib.axes import Axes
 
 from ..show import charts
@@ -21,7 +20,6 @@ from ..show.figures import (
     new_chart,
     styled,
 )
-from .effects import SIGNS
 from .opposites import corners
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list(
@@ -212,39 +210,4 @@ def draw_scatters(
         axes.tick_params(labelsize=9)
     figure.supxlabel(f"reward, {x} (each model's own scale)", fontsize=12)
     figure.supylabel(f"reward, {y}", fontsize=12)
-    return figure
-
-
-@styled
-def draw_sentiment(
-    rows: pd.DataFrame,
-    *,
-    title: str,
-    notes: Mapping[str, str],
-) -> Chart:
-    """Draw one model's rewards over the sentiment of words, a panel per prompt (Figs 3A and 3B).
-
-    `rows`: observations of one model (lib.framing.effects). A line with its 95% band is fitted
-    among the positive and among the negative words. `notes`: prompt -> what stands above its panel.
-    """
-    prompts = list(rows["prompt"].unique())
-    figure, panels = charts.row_of_panels(prompts, height=5, title=title, width=6)
-    by_prompt = rows.groupby("prompt", sort=False)
-    for axes, (prompt, own) in zip(panels, by_prompt, strict=True):
-        signs = np.sign(own["sentiment"]).map(SIGNS)
-        for sign, words in own.groupby(signs):
-            seaborn.regplot(
-                words,
-                x="sentiment",
-                y="reward",
-                color=SIDES[sign],
-                scatter_kws={"s": 16, "alpha": 0.35, "linewidths": 0},
-                label=f"{sign} words",
-                seed=0,
-                n_boot=300,
-                ax=axes,
-            )
-        axes.set_title(f"prompt: {prompt}\n{notes[prompt]}", fontsize=12)
-        axes.set(xlabel="sentiment of the word", ylabel="reward, the model's own scale")
-    panels[0].legend(frameon=False)
     return figure

@@ -107,15 +107,13 @@ def slopes(
     rows: pd.DataFrame,
     predictors: Sequence[str] = ("sentiment",),
     by: Sequence[str] = KEYS,
-    *,
-    robust: bool = False,
 ) -> pd.DataFrame:
     """Return least-squares slopes of reward on the predictors together (sections 3.1 and 3.3): a
     row per predictor.
 
     Columns: the group's keys, then `predictor, slope, standard_error, ci_low, ci_high, t, p, n,
-    r2`. Intervals are 95%, and p is two-sided. `robust`: HC3 standard errors, which allow for
-    spreads that differ from word to word. Raise InputError if a group has too few words, or
+    r2`. Intervals are 95%, and p is two-sided; both are the paper's, which take all words as
+    independent. Raise InputError if a group has too few words, or
     predictors that cannot be told apart.
     """
     tables = []
@@ -130,9 +128,7 @@ def slopes(
                 f"{n} words of {name} give no slope on {' and '.join(predictors)}; score more "
                 "words, or use a lexicon with more of them"
             )
-        model = OLS(group["reward"].astype(float), design)
-        fit = model.fit(cov_type="HC3" if robust else "nonrobust")
-        table = _fit_table(fit)
+        table = _fit_table(OLS(group["reward"].astype(float), design).fit())
         for column, value in zip(by, key, strict=True):
             table[column] = value
         tables.append(table)
@@ -159,7 +155,7 @@ def _fit_table(fit: RegressionResults) -> pd.DataFrame:
     return of_predictors.rename_axis("predictor").reset_index()
 
 
-def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
+def slopes_by_sign(rows: pd.DataFrame) -> pd.DataFrame:
     """Return slopes of reward on sentiment among positive and among negative words (Fig 3C):
     slopes() by `sign`.
     """
@@ -171,7 +167,7 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
                 "them"
             )
     signed = rows.assign(sign=sign).dropna(subset="sign")
-    by_sign = slopes(signed, by=[*KEYS, "sign"], robust=robust)
+    by_sign = slopes(signed, by=[*KEYS, "sign"])
     return by_sign.drop(columns="predictor")
 
 
@@ -212,21 +208,36 @@ def whole_slope(x: ndarray, reward: ndarray) -> Moved:
     return slope, influence
 
 
+def slope_size(x: ndarray, reward: ndarray) -> Moved:
+    """Return the size of whole_slope, without its sign, and its influence."""
+    slope, influence = whole_slope(x, reward)
+    return np.abs(slope), np.sign(slope) * influence
+
+
+def among(sign: float, statistic: Statistic) -> Statistic:
+    """Return the statistic of the words of one sign of sentiment; the influence of others is
+    NaN.
+    """
+
+    def of_sign(sentiment: ndarray, reward: ndarray) -> Moved:
+        has_sign = np.sign(sentiment) == sign
+        value, moved = statistic(sentiment[has_sign], reward[has_sign])
+        influence = np.full((len(sentiment), *np.shape(value)), np.nan)
+        influence[has_sign] = moved
+        return value, influence
+
+    return of_sign
+
+
 def positive_minus_negative(statistic: Statistic) -> Statistic:
     """Return the statistic of positive words minus the statistic of negative words; neutral
     words do not count.
     """
 
     def difference(sentiment: ndarray, reward: ndarray) -> Moved:
-        up = sentiment > 0
-        down = sentiment < 0
-        above, raises = statistic(sentiment[up], reward[up])
-        below, lowers = statistic(sentiment[down], reward[down])
-        shape = (len(sentiment), *np.shape(above))
-        influence = np.zeros(shape)
-        influence[up] = raises
-        influence[down] = -lowers
-        return above - below, influence
+        above, raises = among(1.0, statistic)(sentiment, reward)
+        below, lowers = among(-1.0, statistic)(sentiment, reward)
+        return above - below, np.where(np.isnan(raises), -lowers, raises)
 
     return difference
 
@@ -243,6 +254,7 @@ def mean(_: ndarray, reward: ndarray) -> Moved:
 
 
 slope_gap = positive_minus_negative(whole_slope)  # see gaps()
+size_gap = positive_minus_negative(slope_size)
 # the log of the ratio of the two standard deviations
 log_spread_ratio = positive_minus_negative(log_spread)
 mean_gap = positive_minus_negative(mean)

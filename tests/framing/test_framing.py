@@ -7,6 +7,8 @@ import pandas as pd
 import pingouin as pg
 import pytest
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
+from statsmodels.tools import add_constant
 
 from lib import InputError
 from lib.claims import claims
@@ -211,6 +213,7 @@ def test_the_papers_test_from_the_slopes_of_its_own_figure():
 STATISTICS = [
     effects.whole_slope,
     effects.slope_gap,
+    effects.size_gap,
     effects.log_spread_ratio,
     effects.mean_gap,
 ]
@@ -220,11 +223,11 @@ def by_second_implementation(statistic, x, y):
     if statistic is effects.whole_slope:
         return stats.linregress(x, y).slope
     sides = x > 0, x < 0
-    if statistic is effects.slope_gap:
-        return (
-            stats.linregress(x[sides[0]], y[sides[0]]).slope
-            - stats.linregress(x[sides[1]], y[sides[1]]).slope
-        )
+    if statistic in (effects.slope_gap, effects.size_gap):
+        above, below = (stats.linregress(x[side], y[side]).slope for side in sides)
+        if statistic is effects.size_gap:
+            return abs(above) - abs(below)
+        return above - below
     if statistic is effects.mean_gap:
         return y[sides[0]].mean() - y[sides[1]].mean()
     return np.log(y[sides[0]].std() / y[sides[1]].std())
@@ -262,17 +265,36 @@ def test_statistics_do_not_mind_a_shift_and_know_their_scale(statistic):
     )
 
 
+def test_a_gap_in_sizes_compares_slopes_without_their_signs():
+    # slope 1 among positive words, and 1/2 or -2 among negative words
+    for below, gap, size in ((0.5, 0.5, 0.5), (-2, 3, -1)):
+        x, y = np.array([1, 2, 3, -1, -2, -3.0]), np.array([1, 2, 3, -1, -2, -3.0])
+        y[3:] *= below
+        assert effects.slope_gap(x, y[:, None])[0] == pytest.approx([gap])
+        assert effects.size_gap(x, y[:, None])[0] == pytest.approx([size])
+
+
 def test_the_error_of_a_gap_is_that_of_two_hc3_slopes():
     rows = planted(models=2, words=300, noise=1)
     found = effects.by_words(effects.measured(rows, effects.slope_gap)).set_index(
         "model"
     )
-    errors = effects.slopes_by_sign(rows, robust=True).query("model == 'M0'")[
-        "standard_error"
-    ]
+    errors = {}
+    for sign in (1.0, -1.0):
+        of_sign = effects.among(sign, effects.whole_slope)
+        own = effects.measured(rows, of_sign)["greatest"].by_model().loc["M0"]
+        words = rows[(rows["model"] == "M0") & (np.sign(rows["sentiment"]) == sign)]
+        design = add_constant(words["sentiment"].astype(float))
+        fit = OLS(words["reward"], design).fit(cov_type="HC3")
+        assert (own["n"], own["estimate"]) == (
+            len(words),
+            pytest.approx(fit.params["sentiment"]),
+        )
+        assert own["standard_error"] == pytest.approx(fit.bse["sentiment"])
+        errors[sign] = own["standard_error"]
     # of separate words
     assert found.loc["M0", "standard_error"] == pytest.approx(
-        np.sqrt((errors**2).sum())
+        np.hypot(*errors.values())
     )
     half = stats.t.ppf(0.975, 299) * found.loc["M0", "standard_error"]
     assert found.loc["M0", "ci_high"] - found.loc["M0", "estimate"] == pytest.approx(

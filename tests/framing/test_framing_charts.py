@@ -1,7 +1,6 @@
 """Charts of framing: what is drawn is what was found, and no token of the list is written out."""
 
 import numpy as np
-import pandas as pd
 
 from lib.framing import charts as framing_charts
 
@@ -48,13 +47,3 @@ def test_small_scatters_have_a_panel_per_model_with_its_note(score_table):
     titled = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
     # the last three of ten panels are empty
     assert titled == [f"{name}\nnote {name}" for name in tables]
-
-
-def test_the_lines_among_positive_and_negative_words_have_their_own_slopes():
-    sentiment = np.tile([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], 5)
-    rewards = np.where(sentiment > 0, 2 * sentiment, 0.5 * sentiment)
-    rows = pd.DataFrame({"prompt": "best", "sentiment": sentiment, "reward": rewards})
-    figure = framing_charts.draw_sentiment(rows, title="T", notes={"best": "n"})
-    lines = [line.get_xydata() for line in figure.axes[0].lines]
-    slopes = sorted(float((xy[-1] - xy[0])[1] / (xy[-1] - xy[0])[0]) for xy in lines)
-    assert np.allclose(slopes, [0.5, 2.0])
