@@ -26,6 +26,7 @@ from lib.planted import planting
 from lib.scoring import engine, implicit
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import Collection
+from lib.tables.stems import stems
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -98,7 +99,7 @@ def test_framing_is_the_ratio_of_four_standard_deviations(words, found):
     up, down = rewards[sentiment > 0].std(ddof=0), rewards[sentiment < 0].std(ddof=0)
     ratio = (up["best"] / down["best"]) / (up["worst"] / down["worst"])
     assert found.loc["framing", "estimate"] == pytest.approx(ratio, rel=1e-9)
-    assert found.loc["framing", "n"] == len(rewards)
+    assert found.loc["framing", "n"] == len(set(stems(rewards.index)))
 
 
 @pytest.mark.parametrize("prompt", measures.PROMPTS)
@@ -106,10 +107,13 @@ def test_sentiment_is_the_slope_of_standardised_rewards_with_robust_errors(
     words, found, prompt
 ):
     rewards, sentiment = rated(words)
-    fit = sm.OLS(stats.zscore(rewards[prompt]), sm.add_constant(sentiment)).fit(
-        cov_type="HC3"
-    )
-    half = stats.t.ppf(0.975, len(sentiment) - 1) * fit.bse[1]
+    fit = sm.OLS(stats.zscore(rewards[prompt]), sm.add_constant(sentiment)).fit()
+    # as HC3, but added up within stems
+    away = sentiment - sentiment.mean()
+    leverage = fit.get_influence().hat_matrix_diag
+    moved = away / (away @ away) * fit.resid / (1 - leverage)
+    of_stems = pd.Series(moved).groupby(np.array(stems(rewards.index))).sum()
+    half = stats.t.ppf(0.975, len(of_stems) - 1) * np.sqrt((of_stems**2).sum())
     expected = [fit.params[1], fit.params[1] - half, fit.params[1] + half]
     assert found.loc[
         f"sentiment_{prompt}", measures.COLUMNS[:3]
@@ -138,7 +142,7 @@ def test_frequency_is_the_slope_on_its_logarithm_at_equal_sentiment(words, found
     )
     slope = np.linalg.lstsq(design, z, rcond=None)[0][1]
     assert found.loc["frequency_worst", "estimate"] == pytest.approx(slope, rel=1e-6)
-    assert found.loc["frequency_worst", "n"] == known.sum()
+    assert found.loc["frequency_worst", "n"] == len(set(stems(rewards.index[known])))
 
 
 def test_agreement_is_kendalls_tau(words, ranked, found):

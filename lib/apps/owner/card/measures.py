@@ -6,6 +6,7 @@ EloEverything. They are kept in data/card/.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from ....stats import resampling
 from ....stats.crossed import Measured, mean_influence
 from ....tables import lexicons, registry, scores
 from ....tables.prompts import grid
+from ....tables.stems import stems
 from ....tables.words import is_word
 
 ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
@@ -242,7 +244,7 @@ def of_models(
     people = ranked[ranked.index.isin(rewards["items"].index)]
     opinion = lexicon("vader").reindex(asked.index).dropna()
     measured = _by_sentiment(rewards, opinion[opinion != 0])
-    measured["people_words"] = agreement(opinion, asked)
+    measured["people_words"] = replace(agreement(opinion, asked), cluster=stems)
     measured["people_items"] = agreement(people, rewards["items"])
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
     # of a sample of the items, the same share are neighbours
@@ -253,7 +255,8 @@ def of_models(
     by_kind = values.groupby(kind_of.loc[values.index])
     for kind, group in by_kind:
         key = f"undervalued_{str(kind).split()[0]}"
-        measured[key] = Measured(group.mean(), mean_influence(group))
+        moved = mean_influence(group)
+        measured[key] = Measured(group.mean(), moved, cluster=list)  # of items
     return {key: measured[key] for key in MEASURES.index if key in measured}
 
 
