@@ -144,15 +144,20 @@ def _added_up(influence: pd.DataFrame, cluster: Cluster) -> pd.DataFrame:
 
 
 def _clustered_variance(pseudo: ndarray) -> float:
-    """Return the variance of the mean of pseudo-values (stems, models), clustered by both."""
-    from statsmodels.regression.linear_model import OLS  # here, because few need it
+    """Return the variance of the mean of pseudo-values (stems, models), clustered by both.
 
-    # the stem and the model of each pseudo-value: (stems x models, 2)
-    groups = np.indices(pseudo.shape).reshape(2, -1).T
-    clusters = {"groups": groups}
-    model = OLS(pseudo.ravel(), np.ones(pseudo.size))
-    fit = model.fit(cov_type="cluster", cov_kwds=clusters, use_t=True)
-    return float(fit.cov_params()[0, 0])
+    Each part has its factor for few groups. What both parts count is taken off.
+    """
+    residual = pseudo - pseudo.mean()
+    variance = 0.0
+    for sums, sign in (
+        (residual.sum(axis=1), 1),  # of stems
+        (residual.sum(axis=0), 1),  # of models
+        (residual.ravel(), -1),
+    ):
+        groups = len(sums)
+        variance += sign * (sums @ sums) * groups / (groups - 1)
+    return float(variance / pseudo.size**2)
 
 
 def mean_influence(values):

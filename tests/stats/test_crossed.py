@@ -35,16 +35,13 @@ def test_a_mean_over_words_and_models_has_the_variance_of_a_two_way_table():
     )
     moved = np.column_stack([mean_influence(column) for column in rewards.T])
     found = crossed(pd.Series(rewards.mean(axis=0), NAMES[:models]), table(moved))
-    # By hand: residuals added within a word, within a model, and alone; each with its factor for
-    # few groups.
+    # least squares on a constant, with errors clustered by word and by model
     pseudo = rewards.mean(axis=0) + n * moved
-    residual = pseudo - rewards.mean()
-    parts = [
-        (residual.sum(axis=1) ** 2).sum() * n / (n - 1),
-        (residual.sum(axis=0) ** 2).sum() * models / (models - 1),
-    ]
-    alone = (residual**2).sum() * n * models / (n * models - 1)
-    variance = (sum(parts) - alone) / (n * models) ** 2
+    groups = np.indices(pseudo.shape).reshape(2, -1).T
+    fit = sm.OLS(pseudo.ravel(), np.ones(pseudo.size)).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}
+    )
+    variance = fit.cov_params()[0, 0]
     assert found.estimate == pytest.approx(rewards.mean())
     assert found.standard_error == pytest.approx(np.sqrt(variance))
     assert found.ci_high - found.estimate == pytest.approx(

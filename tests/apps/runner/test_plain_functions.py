@@ -163,16 +163,23 @@ def test_drawing_words_and_models_gives_about_the_librarys_standard_errors(
 ):
     wide = words.pivot_table("reward", ["word", "sentiment"], "model")
     grades = wide.index.get_level_values("sentiment").to_numpy()
+    # two words have one stem; the library is told by their names
+    stem = np.repeat(np.arange(40), 2)
+    names = [f"w{i}ax{end}" for i in range(40) for end in ("", "s")]
     errors = {}
     for who, drawn in {
         "models": (True, False),
         "words": (False, True),
         "both": (True, True),
     }.items():
-        errors[who] = framing["resampled_gaps"](wide.to_numpy(), grades, *drawn).std()
+        errors[who] = framing["resampled_gaps"](
+            wide.to_numpy(), grades, stem, *drawn
+        ).std()
     gaps, influence = effects.slope_gap(grades, wide.to_numpy())
-    over_words = np.sqrt((influence.mean(axis=1) ** 2).sum())
-    both = crossed.crossed(pd.Series(gaps), pd.DataFrame(influence)).standard_error
+    influence = pd.DataFrame(influence, names)
+    of_stems = influence.mean(axis=1).groupby(stem).sum()
+    over_words = np.sqrt((of_stems**2).sum())
+    both = crossed.crossed(pd.Series(gaps), influence).standard_error
     assert errors["words"] == pytest.approx(over_words, rel=0.15)
     assert errors["models"] == pytest.approx(gaps.std() / len(gaps) ** 0.5, rel=0.15)
     assert errors["both"] == pytest.approx(both, rel=0.15)
