@@ -245,7 +245,8 @@ def of_models(
     opinion = lexicon("vader").reindex(asked.index).dropna()
     measured = _by_sentiment(rewards, opinion[opinion != 0])
     measured["people_words"] = replace(agreement(opinion, asked), cluster=stems)
-    measured["people_items"] = agreement(people, rewards["items"])
+    of_items = agreement(people, rewards["items"])
+    measured["people_items"] = replace(of_items, cluster=list)
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
     # of a sample of the items, the same share are neighbours
     neighbours = round(kinds.NEIGHBOURS * len(people) / len(ranked))
