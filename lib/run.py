@@ -291,8 +291,8 @@ COMMANDS = {
         ),
     ),
     "human_ratings": Command(
-        "train V-Smol-135M, a reward model of people's ratings of words, on SmolLM2-135M",
-        ".human_ratings.training:train_and_report",
+        "join V-Smol-135M, a reward model of people's ratings of words: head and SmolLM2-135M",
+        ".human_ratings.training:load_and_report",
     ),
     "smollm2": Command(
         "fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",

@@ -186,6 +186,15 @@ def test_nothing_that_runs_make_is_tracked():
     ] == []
 
 
+def test_the_only_weights_are_two_embedding_tables_and_the_two_heads_of_v_smol():
+    weights = [path for path in tracked() if path.suffix == ".safetensors"]
+    names = {path.relative_to(ROOT / "data").as_posix() for path in weights}
+    heads = {"rated_words_alone", "with_unlisted_tokens"}
+    assert names == {f"human_ratings/{name}.safetensors" for name in heads} | {
+        f"small_models/{base}/embedding.safetensors" for base in ("gem", "lla")
+    }
+
+
 def test_the_page_on_data_names_every_tracked_entry_of_data():
     tracked_entries = {
         path.relative_to(ROOT / "data").parts[0]

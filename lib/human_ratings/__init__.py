@@ -1,3 +1,3 @@
-"""V-Smol-135M: a real language model, and a reward model of human ratings that is trained in a
-minute on it.
+"""V-Smol-135M: a real language model, and on it a reward model of people's ratings of words, whose
+head is a file of the project.
 """

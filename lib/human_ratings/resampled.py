@@ -2,75 +2,39 @@
 trained with.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy import stats
 
-from .. import DATA
 from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..tables.prompts import read_prompts
 from . import features, training, words
 
 HEADS = 20
-UNRATED = DATA / "human_ratings" / "unrated.csv"  # words that nobody rated: kind, word
-
-
-def unrated_words() -> pd.DataFrame:
-    """Return words that no lexicon of ours rates, not even by their stem: kind, word. Groups are
-    plural nouns.
-    """
-    return pd.read_csv(UNRATED)
-
-
-def training_data(
-    model: LanguageModel,
-    without: Collection[str] = (),
-    seed: int = 0,
-) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
-    """Return states, ratings and stems of the words that heads are trained on, as
-    training.training_data gives them.
-
-    without: stems of words that are left out.
-    """
-    replies = words.replies_of(words.rated_words(), model.tokenizer)
-    is_left_out = replies["stem"].isin(list(without))
-    shown = replies[~replies["held_out"] & ~is_left_out]
-    return training.training_data(model, shown, np.random.default_rng(seed))
 
 
 def train_heads(
     states: torch.Tensor,
     ratings: torch.Tensor,
     stems: np.ndarray,
-    *,
-    linear: bool = False,
     count: int = HEADS,
 ) -> list[Head]:
-    """Return heads like V-Smol's, each trained on stems of rated words that were drawn with
-    replacement.
-
-    linear: one linear layer instead, trained after the first prompt alone, because it can hardly
-    turn a sign.
+    """Return heads like V-Smol's, each trained on stems that were drawn with replacement, as
+    training.training_data gives them.
     """
-    if linear:
-        states = states[:1]
-        ratings = ratings[:1]
-        stems = stems[:1]
     rng = np.random.default_rng(0)
-    units = 0 if linear else training.UNITS[training.NICKNAME]
     rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
     heads = []
     for number in range(count):
         rows = [draw_stems(of_prompt, rng) for of_prompt in rows_of]
         rows = torch.from_numpy(np.stack(rows))  # (prompts, replies)
-        width = states.shape[-1]
-        of_states = rows[..., None].expand(-1, -1, width)
+        of_states = rows[..., None].expand(-1, -1, states.shape[-1])
         drawn = states.gather(1, of_states)
-        rated = ratings.gather(1, rows)
-        heads.append(training.fit(drawn, rated, units, seed=number))
+        heads.append(training.fit(drawn, ratings.gather(1, rows), seed=number))
     return heads
 
 
@@ -112,10 +76,14 @@ def rewards_by_heads(
 
 
 def with_interval(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean over heads and the middle 95% of them, for values rows x heads: estimate,
-    ci_low, ci_high.
+    """Return the mean over heads and the 95% interval of one more head, for values rows x heads:
+    estimate, ci_low, ci_high.
+
+    It is mean -+ t sd sqrt(1 + 1/n): of heads that are drawn in the same way, 95% lie inside.
     """
-    low, high = (values.quantile(share, axis=1) for share in (0.025, 0.975))
+    n = values.shape[1]
+    mean = values.mean(axis=1)
+    reach = stats.t.ppf(0.975, n - 1) * values.std(axis=1) * np.sqrt(1 + 1 / n)
     return pd.DataFrame(
-        {"estimate": values.mean(axis=1), "ci_low": low, "ci_high": high}
+        {"estimate": mean, "ci_low": mean - reach, "ci_high": mean + reach}
     )

@@ -26,21 +26,25 @@ def test_whole_stems_are_drawn_with_replacement():
     }
 
 
-def test_an_interval_is_the_middle_95_percent_of_heads():
-    # words x heads
-    values = pd.DataFrame([range(41), [5] * 41], index=["rivers", "phones"])
+def test_an_interval_is_that_of_one_more_head():
+    # words x heads: mean 20 and 5
+    values = pd.DataFrame([[18, 20, 22], [5, 5, 5]], index=["rivers", "phones"])
+    reach = 4.3027 * 2 * (1 + 1 / 3) ** 0.5  # t with 2 degrees of freedom, sd 2
     interval = resampled.with_interval(values)
-    assert interval.loc["rivers"].tolist() == [20, 1, 39] and interval.loc[
-        "phones"
-    ].tolist() == [
-        5,
-        5,
-        5,
-    ]
+    wanted = [20, 20 - reach, 20 + reach]
+    assert np.allclose(interval.loc["rivers"], wanted, atol=1e-3)
+    assert interval.loc["phones"].tolist() == [5, 5, 5]
+
+
+def test_ten_heads_give_an_interval_that_holds_95_percent_of_further_heads():
+    drawn = np.random.default_rng(0).normal(size=(4000, 11))
+    interval = resampled.with_interval(pd.DataFrame(drawn[:, :10]))
+    held = (drawn[:, 10] > interval["ci_low"]) & (drawn[:, 10] < interval["ci_high"])
+    assert 0.94 < held.mean() < 0.96
 
 
 def test_probes_are_in_no_lexicon_not_even_by_their_stem():
-    unrated = resampled.unrated_words()
+    unrated = words.unrated_words()
     left_out = set(stems(unrated["word"]))
     for lexicon in ("vader", "afinn"):
         assert left_out.isdisjoint(words.rated_words(lexicon)["stem"])
