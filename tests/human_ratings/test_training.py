@@ -163,9 +163,9 @@ def test_the_kept_heads_are_those_of_the_table_and_small():
         content = training.head_file(name).read_bytes()
         assert {hashlib.sha256(content).hexdigest()} == set(rows["sha256"])
         assert len(content) < 100_000
-        # 576 x 32 weights, 32 biases, 32 weights
+        # 576 x 32 weights and 32 biases, then 32 weights and one bias
         numbers = [one.numel() for one in training.read_head(name).parameters()]
-        assert sum(numbers) == 576 * 32 + 32 + 32
+        assert sum(numbers) == 576 * 32 + 32 + 32 + 1
     assert set(kept["head"]) == {training.RATED_ALONE, training.WITH_UNLISTED}
 
 
