@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from ..stats.crossed import Cluster, Crossed, Measured
-from ..tables.stems import stems
 
 PEOPLE = "people"
 CELLS = 4_000_000  # signs in memory at a time: 16 MB
@@ -31,7 +30,7 @@ class Agreement:
     taus: pd.DataFrame
     influences: np.ndarray
     items: pd.Index
-    cluster: Cluster = stems
+    cluster: Cluster = list
 
     def with_others(self, column: str, others: Sequence[str]) -> Measured:
         """Return the taus of one column with others, and how much each item moves them."""
@@ -45,10 +44,9 @@ class Agreement:
         )
 
 
-def agreement(values: pd.DataFrame, cluster: Cluster = stems) -> Agreement:
+def agreement(values: pd.DataFrame, cluster: Cluster = list) -> Agreement:
     """Return Kendall's tau-b between every two columns of values (items x columns), and how much
-    each item moves it; there are at least three items. `cluster`: `list` if names of items are no
-    words.
+    each item moves it; there are at least three items. `cluster`: as in Measured.
     """
     # ranks are exact, and half the size
     ranked = values.rank().to_numpy(dtype=np.float32)
@@ -107,13 +105,11 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
     return pd.concat(columns, axis=1)
 
 
-def with_people(
-    people: pd.Series, rewards: pd.DataFrame, cluster: Cluster = stems
-) -> Measured:
+def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
     both = rewards.loc[people.index]
     both = both.assign(**{PEOPLE: people})
-    return agreement(both, cluster).with_others(PEOPLE, list(rewards))
+    return agreement(both).with_others(PEOPLE, list(rewards))
 
 
 def between_models(

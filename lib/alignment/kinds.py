@@ -10,7 +10,6 @@ import pandas as pd
 
 from .. import DATA, InputError
 from ..stats.crossed import Cluster, crossed, mean_influence
-from ..tables.stems import stems
 from . import human
 
 NEIGHBOURS = 200
@@ -90,7 +89,7 @@ def undervalued_kinds(
 
 
 def by_kind(
-    values: pd.DataFrame, kinds: pd.Series, cluster: Cluster = stems
+    values: pd.DataFrame, kinds: pd.Series, cluster: Cluster = list
 ) -> pd.DataFrame:
     """Return whether models undervalue a kind: a row per kind of two items or more.
 

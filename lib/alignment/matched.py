@@ -14,7 +14,6 @@ from numpy import ndarray
 
 from .. import InputError
 from ..stats.crossed import Cluster, Measured
-from ..tables.stems import stems
 
 THIRDS = 3  # classes of the number of matches
 
@@ -37,7 +36,7 @@ def matched(
     rewards: pd.DataFrame,
     matches: pd.Series | None = None,
     distances: int = 10,
-    cluster: Cluster = stems,
+    cluster: Cluster = list,
 ) -> Matched:
     """Return the share of pairs ordered as people do, upper less lower half, at equal distance and
     equal matches.
