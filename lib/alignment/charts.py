@@ -30,6 +30,7 @@ from ..show.figures import (
 
 SHAPES = ("o", "s", "^", "D", "v", "P")
 COLUMNS = 5  # small panels side by side
+UNDER, OVER = POSITIVE, NEGATIVE  # the colours of the paper's Figure 5B
 # left, bottom, width and height of the boxes of draw_task, on a page of 12 x 5
 BOXES = (
     (0.1, 3.7, 5.6, 1.1),
@@ -129,8 +130,8 @@ def draw_discrepancies(
     axes = panels[0]
     _draw_ranks(axes, ranks)
     ordered = ranks.sort_values("position", kind="stable")
-    _name_items(axes, ordered.head(n), NEGATIVE, "left", blur)
-    _name_items(axes, ordered.tail(n), POSITIVE, "right", blur)
+    _name_items(axes, ordered.head(n), UNDER, "left", blur)
+    _name_items(axes, ordered.tail(n), OVER, "right", blur)
     axes.invert_yaxis()  # rank 1 is on top
     if strips:
         _draw_strips(panels[1], ranks["surprise"].groupby(kinds), strips)
@@ -138,8 +139,8 @@ def draw_discrepancies(
         handles=[
             _key("models rank as people do", GREY, line="--"),
             _key("expected rank by models", "black"),
-            _key("most undervalued", NEGATIVE, "o", ""),
-            _key("most overvalued", POSITIVE, "s", ""),
+            _key("most undervalued", UNDER, "o", ""),
+            _key("most overvalued", OVER, "s", ""),
         ],
         loc="outside lower center",
         ncols=2,
@@ -349,7 +350,7 @@ def draw_bars(
     count = len(discrepancies)
     figure = new_chart(6.4 * count, 1.6 + 0.62 * n, title, DENSE_TITLE)
     panels = figure.panels(count, count)
-    colours = [NEGATIVE] * n + [POSITIVE] * n
+    colours = [UNDER] * n + [OVER] * n
     heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends
     for axes, (name, ordered) in zip(panels, discrepancies.items(), strict=True):
         shown = pd.concat([ordered.head(n), ordered.tail(n)])

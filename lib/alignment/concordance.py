@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from ..stats.crossed import Crossed, Measured
+from ..stats.crossed import Cluster, Crossed, Measured
 
 PEOPLE = "people"
 CELLS = 4_000_000  # signs in memory at a time: 16 MB
@@ -24,12 +24,13 @@ class Agreement:
     """Kendall's tau-b between columns, and how much each item moves it.
 
     `taus`: columns x columns, in [-1, 1], NaN with a constant column. `influences` (items, columns,
-    columns) are by the jackknife. `items`: their index.
+    columns) are by the jackknife. `items`: their index. `cluster`: as in Measured.
     """
 
     taus: pd.DataFrame
     influences: np.ndarray
     items: pd.Index
+    cluster: Cluster = list
 
     def with_others(self, column: str, others: Sequence[str]) -> Measured:
         """Return the taus of one column with others, and how much each item moves them."""
@@ -39,12 +40,13 @@ class Agreement:
         return Measured(
             self.taus[column].iloc[at],
             pd.DataFrame(moved, self.items, list(others)),
+            cluster=self.cluster,
         )
 
 
-def agreement(values: pd.DataFrame) -> Agreement:
+def agreement(values: pd.DataFrame, cluster: Cluster = list) -> Agreement:
     """Return Kendall's tau-b between every two columns of values (items x columns), and how much
-    each item moves it; there are at least three items.
+    each item moves it; there are at least three items. `cluster`: as in Measured.
     """
     # ranks are exact, and half the size
     ranked = values.rank().to_numpy(dtype=np.float32)
@@ -68,6 +70,7 @@ def agreement(values: pd.DataFrame) -> Agreement:
         pd.DataFrame(taus, names, names),
         2 * moved / (n - 2),
         values.index,
+        cluster,
     )
 
 
@@ -158,6 +161,7 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
     return Measured(
         pd.Series(pseudo, names),
         pd.DataFrame(pseudo_moved, agreed.items, names),
+        cluster=agreed.cluster,
     )
 
 
@@ -199,5 +203,6 @@ def beyond_models(
     difference = Measured(
         pd.Series(itself) - np.mean(between, axis=0),
         itself_moved - np.mean(between_moved, axis=0),
+        cluster=agreed.cluster,
     )
     return difference.mean

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .. import DATA, InputError
-from ..stats.crossed import crossed, mean_influence
+from ..stats.crossed import Cluster, crossed, mean_influence
 from . import human
 
 NEIGHBOURS = 200
@@ -88,12 +88,14 @@ def undervalued_kinds(
     return pd.DataFrame(shares, items, rewards.columns, dtype=float)
 
 
-def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
+def by_kind(
+    values: pd.DataFrame, kinds: pd.Series, cluster: Cluster = list
+) -> pd.DataFrame:
     """Return whether models undervalue a kind: a row per kind of two items or more.
 
-    `values`: as from `undervalued_kinds`. `kinds`: item -> kind. `above` is the mean over items and
-    models, with its interval over items and models, cut at 0 and 1, and p against .5. `models`
-    counts the models above .5 among `of_models`.
+    `values`: as from `undervalued_kinds`. `kinds`: item -> kind. `cluster`: as in Measured. `above`
+    is the mean over items and models, with its interval over items and models, cut at 0 and 1, and
+    p against .5. `models` counts the models above .5 among `of_models`.
     """
     rows = []
     by = kinds.loc[values.index]
@@ -101,7 +103,7 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
         if len(group) < 2:
             continue
         of_models = group.mean()
-        mean = crossed(of_models, mean_influence(group), null=0.5)
+        mean = crossed(of_models, mean_influence(group), 0.5, cluster)
         row = {
             "kind": kind,
             "items": len(group),

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy import ndarray
 
 from .. import InputError
-from ..stats.crossed import Measured
+from ..stats.crossed import Cluster, Measured
 
 THIRDS = 3  # classes of the number of matches
 
@@ -36,15 +36,16 @@ def matched(
     rewards: pd.DataFrame,
     matches: pd.Series | None = None,
     distances: int = 10,
+    cluster: Cluster = list,
 ) -> Matched:
     """Return the share of pairs ordered as people do, upper less lower half, at equal distance and
     equal matches.
 
     `people`: rating of each item. `rewards`: items x models. `matches`: item -> the number of
-    matches of its rating, or None. Both items of a pair are in one half; items at the median are in
-    neither. Ties count half. Strata are tenths of the distance between two ratings, by the thirds
-    of matches of both items. A stratum with u and l pairs in the halves has the weight u l / (u +
-    l). Raise InputError if no stratum has pairs of both halves.
+    matches of its rating, or None. `cluster`: as in Measured. Both items of a pair are in one half;
+    items at the median are in neither. Ties count half. Strata are tenths of the distance between
+    two ratings, by the thirds of matches of both items. A stratum with u and l pairs in the halves
+    has the weight u l / (u + l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
     is_upper = people > middle
@@ -65,7 +66,7 @@ def matched(
     difference = np.nan_to_num(upper.shares - lower.shares)  # (strata, models)
     by_model = pd.Series(weight @ difference, rewards.columns)
     strata = _strata_table(upper, lower, weight, edges)
-    return Matched(by_model, influence, strata)
+    return Matched(by_model, influence, strata, cluster=cluster)
 
 
 def _cuts(values: ndarray, parts: int) -> ndarray:

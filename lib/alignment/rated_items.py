@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from .. import InputError
+from ..stats.crossed import Cluster
 from ..stats.rankings import refuse_constant
 from ..tables import lexicons, score_files, scores
 from ..tables.collection import ITEMS, Collection
 from ..tables.prompts import polarity, with_polarity
+from ..tables.stems import stems
 from . import human
 
 FEWEST = 102  # rated items, so that the upper and the lower half have 50 and more
@@ -22,7 +24,8 @@ class Rated:
     `prompts`: at most three. `good`: prompts that do not ask for something bad. `texts`: prompt ->
     its wording. `ratings`: a row per item. `people`: one rating per item. `matches`: the number of
     matches behind it, or None. `rewards`: prompt -> items x models, in the order of people.
-    `scored`: prompt -> all shared texts x models.
+    `scored`: prompt -> all shared texts x models. `cluster`: as in Measured; titles of items are no
+    inflections.
     """
 
     models: list[str]
@@ -34,6 +37,7 @@ class Rated:
     matches: pd.Series | None
     rewards: Mapping[str, pd.DataFrame]
     scored: Mapping[str, pd.DataFrame]
+    cluster: Cluster
 
 
 def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
@@ -77,4 +81,5 @@ def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
         matches=ratings.get("matches"),
         rewards=rewards,
         scored=scored,
+        cluster=list if study == ITEMS else stems,
     )

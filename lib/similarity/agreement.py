@@ -16,6 +16,7 @@ from ..stats.crossed import crossed
 from ..stats.rankings import refuse_constant
 from ..stats.relabelling import refuse_malformed
 from ..tables import registry
+from ..tables.stems import stems
 
 MOMENTS = ["mean", "variance", "skewness"]
 
@@ -57,7 +58,7 @@ def comparable(
 
 def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000) -> pd.DataFrame:
     """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over
-    tokens (Table 3).
+    stems of tokens (Table 3).
 
     rewards: model -> rewards of distinct inputs, because copies narrow the intervals. As in the
     paper, variance divides by n and skewness has no correction for bias. InputError for
@@ -65,13 +66,13 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000) -> pd.Data
     """
     rows = {}
     for name, values in rewards.items():
-        values = np.asarray(values, dtype=float)
+        values = pd.Series(values, dtype=float)
         n = len(values)
         centre = values.mean()
-        spread = values.std()
+        spread = values.std(ddof=0)
         refuse_constant(pd.DataFrame({name: values}))
         z = (values - centre) / spread
-        draws = _resampled_moments(z[:, None], resamples)[:, 0]
+        draws = _resampled_moments(z.to_frame(), resamples)[:, 0]
         low, high = resampling.interval(draws)
         # of the standardised moments
         shift = np.array([centre, 0, 0])
@@ -91,20 +92,21 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000) -> pd.Data
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _resampled_moments(z: np.ndarray, resamples: int) -> np.ndarray:
-    """Return mean, variance and skewness of each resample of tokens, (resamples, models, 3).
+def _resampled_moments(z: pd.DataFrame, resamples: int) -> np.ndarray:
+    """Return mean, variance and skewness of each resample of stems, (resamples, models, 3).
 
-    z is standardised, (n, models), because powers of raw rewards would lose digits where their mean
-    is far from 0.
+    z is standardised, texts x models, because powers of raw rewards would lose digits where their
+    mean is far from 0.
     """
     n = len(z)
+    of = stems(map(str, z.index))
     powers = np.stack([z, z**2, z**3], axis=2)
     powers = powers.reshape(n, -1)  # (n, models x 3)
 
     def sums(drawn: np.ndarray) -> np.ndarray:
-        return np.bincount(drawn, minlength=n) @ powers
+        return np.bincount(drawn, minlength=n) @ powers / len(drawn)
 
-    means = resampling.bootstrap(sums, n, resamples) / n
+    means = resampling.bootstrap(sums, of, resamples)
     means = means.reshape(resamples, -1, 3)
     first, second, third = np.moveaxis(means, 2, 0)
     variance = second - first**2
@@ -131,7 +133,7 @@ def skews(
     for prompt, rewards in distinct.items():
         values = rewards.to_numpy(dtype=float)
         skewness = pd.Series(stats.skew(values), rewards.columns)
-        z = _standardised(rewards).to_numpy(dtype=float)
+        z = _standardised(rewards)
         draws = _resampled_moments(z, resamples)[:, :, 2]
         positive = (draws > 0).sum(axis=1)
         ci_low, ci_high = resampling.interval(positive)

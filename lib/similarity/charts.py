@@ -28,15 +28,13 @@ def draw_matrices(
     *,
     title: str,
     measure: str,
-    columns: int = 2,
 ) -> Chart:
     """Draw models x models matrices, a panel each: the pairs below the diagonal, on one scale.
 
     frames: panel title -> matrix. Shades run from the lowest to the highest entry of all panels.
-    columns: panels beside each other; further ones stand below.
     """
     most = max(map(len, frames.values()))
-    columns = min(columns, len(frames))
+    columns = min(2, len(frames))
     lines = math.ceil(len(frames) / columns)
     width = max(7.0, (2.4 + 0.56 * most) * columns)
     height = (2.0 + 0.48 * most) * lines
@@ -73,8 +71,9 @@ def draw_maps(
     sides (Fig 2B).
     """
     count = len(maps)
-    figure = new_chart(max(9, 7.2 * count), 5.6, title)
-    panels = figure.panels(count, count)
+    columns = min(2, count)
+    figure = new_chart(9 * columns, 1.2 + 4.4 * math.ceil(count / 2), title)
+    panels = figure.panels(count, columns)
     positions = pd.concat([mapped.positions for mapped in maps.values()])
     farthest = positions.abs().to_numpy().max()
     reach = 1.1 * float(farthest)

@@ -61,9 +61,8 @@ def stepwise(
     matrix: pd.DataFrame,
     predictors: Predictors,
     entries: str = "pairs",
-) -> tuple[list[str], pd.DataFrame]:
-    """Return the predictors that stepwise regression keeps, in order of entry, and its steps (step,
-    aic).
+) -> list[str]:
+    """Return the predictors that stepwise regression keeps, in order of entry.
 
     Each step adds or removes the predictor that lowers Akaike's criterion most, until none does.
     """
@@ -72,22 +71,16 @@ def stepwise(
         chosen = {name: predictors[name] for name in names}
         return float(regress(matrix, chosen, entries).aic)
 
-    selected = []
-    steps = [{"step": "none", "aic": aic([])}]
+    selected: list[str] = []
     while True:
-        moves = {}
+        moves = []
         for name in predictors:
             others = [other for other in selected if other != name]
-            if name in selected:
-                moves[f"- {name}"] = others
-            else:
-                moves[f"+ {name}"] = [*others, name]
-        scored = {move: aic(names) for move, names in moves.items()}
-        best = min(scored, key=scored.get, default=None)
-        if best is None or scored[best] >= steps[-1]["aic"] - 1e-9:
-            return selected, pd.DataFrame(steps)
-        selected = moves[best]
-        steps.append({"step": best, "aic": scored[best]})
+            moves.append(others if name in selected else [*others, name])
+        best = min(moves, key=aic, default=selected)
+        if aic(best) >= aic(selected) - 1e-9:
+            return selected
+        selected = best
 
 
 def rsa(

@@ -27,9 +27,8 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     assert together["rank"] < 0.0001
     assert 0.05 < together["base"] < 0.10
     assert (together[["developer", "parameters"]] > 0.10).all()
-    kept, steps = rsa.stepwise(matrix, predictors, "all")
+    kept = rsa.stepwise(matrix, predictors, "all")
     assert kept == ["rank", "base"]
-    assert steps["step"].tolist() == ["none", "+ rank", "+ base"]
     final = rsa.regress(matrix, {name: predictors[name] for name in kept}, "all")
     assert final.params[kept].round(2).to_dict() == {"rank": 0.69, "base": 0.05}
     assert final.nobs == 100
@@ -86,9 +85,8 @@ def test_planted_base_and_developer_are_recovered_and_nothing_where_none_is_plan
 
 def test_stepwise_adds_what_matters_and_stops():
     matrix, predictors = random_matrices(9, 3, seed=1)
-    kept, steps = rsa.stepwise(
+    kept = rsa.stepwise(
         0.2 * matrix + predictors["x0"] - 2 * predictors["x2"], predictors
     )
     assert kept == ["x2", "x0"]
-    assert steps["aic"].is_monotonic_decreasing
-    assert rsa.stepwise(matrix, {})[0] == []
+    assert rsa.stepwise(matrix, {}) == []
