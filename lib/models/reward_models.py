@@ -59,6 +59,7 @@ class RewardModel:
     - files: the checkpoint's, which must not change meanwhile; None if the model was not loaded
     - reader: the class that reads prompts for this model; None for scoring.stages.Scorer
     - compiled: whether packed rows are read by compiled parts (scoring.packed)
+    - onednn: whether oneDNN multiplies on a CPU; None does so where it pays (scoring.products)
     """
 
     name: str
@@ -79,6 +80,7 @@ class RewardModel:
     files: Files | None = None
     reader: type | None = None
     compiled: bool | None = None
+    onednn: bool | None = None
 
     @property
     def after_reply(self) -> OpenedTurn | None:
