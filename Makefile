@@ -57,11 +57,10 @@ LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(i
 	$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA))
 ONE_PROCESS = test -z "$(ON)" || { echo "error: make $@ runs in one process; leave ON out" >&2; exit 2; }
 
-score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [PACKED=1 COMPILED=0] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [ON=auto] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
+score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [ON=auto] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \
-		$(if $(PACKED),--packed $(PACKED)) $(if $(COMPILED),--compiled $(COMPILED)) \
 		$(if $(COLLECTION),--collection $(COLLECTION)) \
 		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING) $(if $(ON),--on "$(ON)")
 

@@ -31,7 +31,7 @@ from benchmarks.shapes import TRUE_SHAPES
 from lib import ROOT
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
-from lib.scoring import agreement, engine, packed, stages
+from lib.scoring import agreement, packed, stages, vocabulary
 from lib.search import gcg, objective, searches
 
 # bfloat16 operations/s of the makers' data sheets, by part of the name
@@ -140,11 +140,11 @@ def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
         there = replace(there, device=asked.device)
         ids = [(int(i),) for i in np.random.default_rng(0).integers(300, 1900, 200)]
         first, second = (
-            engine.score_replies(model, QUESTION, ids, reply_mode="ids")
+            vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
             for model in (here, there)
         )
         in_rows = replace(there, reader=packed.PackedScorer)
-        third = engine.score_replies(in_rows, QUESTION, ids, reply_mode="ids")
+        third = vocabulary.score_replies(in_rows, QUESTION, ids, reply_mode="ids")
         yield (
             f"{family}: largest difference from the CPU's rewards, and packed in rows",
             f"{np.abs(first - second).max():.2g}, {np.abs(first - third).max():.2g}",
@@ -169,7 +169,7 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
     """
     model = model_for(name, asked)
     preparing = time.perf_counter()
-    texts = engine.tokens_of(model)["text"].sample(frac=1, random_state=0).tolist()
+    texts = vocabulary.tokens_of(model)["text"].sample(frac=1, random_state=0).tolist()
     texts = texts[: 500 if asked.small else REPLIES[name]]
     inputs = model.inputs_for(QUESTION, texts)
     yield (
@@ -178,7 +178,7 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
     )
     yield f"{name}: host prepares, s", time.perf_counter() - preparing
     yield from ((f"{name}: {what}", value) for what, value in agreeing(model, inputs))
-    blocks = engine.blocks_of(inputs)
+    blocks = vocabulary.blocks_of(inputs)
     ours(model, blocks[:1])
     peak_memory(asked.device)
     seconds, rewards = timed(partial(ours, model, blocks), asked.device)
@@ -243,7 +243,7 @@ def packed_in_rows(
     """Compare replies packed in rows, as they are and with compiled parts, with trees: the same
     replies, their seconds and rewards.
     """
-    blocks = engine.blocks_of(inputs)
+    blocks = vocabulary.blocks_of(inputs)
     for compiled in (False, True):
         way = "packed, compiled" if compiled else "packed"
         other = replace(model, reader=packed.PackedScorer, compiled=compiled)
@@ -288,7 +288,7 @@ def rivals(
     if model.attention != "sdpa":
         return
     few = replace(inputs, suffixes=inputs.suffixes[:24_576], reply_ids=[])
-    blocks = engine.blocks_of(few)
+    blocks = vocabulary.blocks_of(few)
     pieces = [piece for block in blocks for piece in block.ids()]
     way = partial(in_rows, model, few, pieces)
     way()  # once, so that kernels are chosen
@@ -401,13 +401,13 @@ def two_devices(asked: argparse.Namespace) -> Iterator[Row]:
     small = SimpleNamespace(**vars(asked) | {"small": True})
     model = model_for("Llama-3.1-8B", small, torch.float32)
     ids = [(int(i), 400) for i in range(300, 400)]
-    expected = engine.score_replies(model, QUESTION, ids, reply_mode="ids")
+    expected = vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
     hook = AlignDevicesHook(
         execution_device=other, io_same_device=True, place_submodules=True
     )
     add_hook_to_module(model.backbone.layers[1], hook)
     agreement.AGREED.clear()
-    rewards = engine.score_replies(model, QUESTION, ids, reply_mode="ids")
+    rewards = vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
     yield (
         f"one layer on {other}: largest difference",
         float(np.abs(rewards - expected).max()),

@@ -42,7 +42,7 @@ from lib.models import conversations
 from lib.models.conversations import Inputs
 from lib.models.heads import new_head
 from lib.models.reward_models import RewardModel
-from lib.scoring import engine, stages
+from lib.scoring import stages, vocabulary
 
 README = Path(__file__).parent / "README.md"
 QUESTION = "What, in one word, is the greatest thing ever?"
@@ -261,11 +261,11 @@ def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -
     # warm up
     (
         the_papers_way(model, prompt, texts[:128]),
-        engine.score_replies(model, prompt, texts[:1024]),
+        vocabulary.score_replies(model, prompt, texts[:1024]),
     )
     runs = [
         (
-            seconds(lambda: engine.score_replies(model, prompt, texts)),
+            seconds(lambda: vocabulary.score_replies(model, prompt, texts)),
             seconds(lambda: the_papers_way(model, prompt, texts[:paper_replies])),
         )
         for _ in range(REPEATS)
@@ -338,16 +338,20 @@ def preparing_inputs(
             torch.float32,
             SMALL | {"hidden_size": 64, "num_hidden_layers": 1},
         )
-        decode, tokens = processor_seconds(lambda model=model: engine.tokens_of(model))
+        decode, tokens = processor_seconds(
+            lambda model=model: vocabulary.tokens_of(model)
+        )
         some, _ = processor_seconds(
-            lambda model=model: engine.tokens_of(model, engine.sample(model, 1000))
+            lambda model=model: vocabulary.tokens_of(
+                model, vocabulary.sample(model, 1000)
+            )
         )
         texts = tokens["text"].tolist()
         apart = [
             processor_seconds(partial(model.inputs_for, prompt, texts))[0]
             for prompt in prompts[:3]
         ]
-        together = engine.prepare(model, prompts, texts)
+        together = vocabulary.prepare(model, prompts, texts)
         prepared = [processor_seconds(partial(next, together)) for _ in prompts]
         took, inputs = [seconds for seconds, _ in prepared], prepared[0][1]
         rows.append(
@@ -450,7 +454,7 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
     rows = []
     for name, (family, tokenizer) in of.items():
         model = random_model(family, tokenizer, torch.float32, SMALL)
-        whole = model.inputs_for(QUESTION, engine.tokens_of(model)["text"].tolist())
+        whole = model.inputs_for(QUESTION, vocabulary.tokens_of(model)["text"].tolist())
         rng = np.random.default_rng(0)
         firsts = sorted({suffix[0] for suffix in whole.suffixes})
         some = set(
@@ -465,7 +469,7 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
         ]
         for what, suffixes in {"subtrees": subtrees, "random": alone}.items():
             inputs = replace(whole, suffixes=suffixes, reply_ids=[])
-            blocks = engine.blocks_of(inputs)
+            blocks = vocabulary.blocks_of(inputs)
             pieces = [piece for block in blocks for piece in block.ids()]
             ways = {"ours": partial(ours, model, blocks)}
             ways |= {
@@ -561,12 +565,12 @@ def _memory_of_one(size: int, report) -> None:
         torch.float32,
         SMALL | {"hidden_size": 128},
     )
-    engine.score_replies(model, "Why?", ["a", "b"])
+    vocabulary.score_replies(model, "Why?", ["a", "b"])
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
     before = peak_kilobytes()
     with tempfile.TemporaryDirectory() as folder:
         prompts = {"greatest": QUESTION}
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             model, prompts, Path(folder) / "table.parquet", progress=False
         )
     report.put(

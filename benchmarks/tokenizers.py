@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from lib import ROOT, InputError
 from lib.models import conversations, reward_models, tokenizers
 from lib.models.files import files_of, open_files
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.scoring.tokenizers import KEPT, bases, kept_counts, kept_printed_tokens  # noqa: F401
 from lib.tables import downloads, scores
 from lib.tables.exports import write_csv
@@ -71,7 +71,7 @@ def as_fed(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     """
     prompt = read_prompts("greatest")["greatest"]
     tokens = conversations.vocabulary(tokenizer)
-    return engine.with_inputs(
+    return vocabulary.with_inputs(
         tokens, conversations.inputs_for(tokenizer, prompt, tokens["text"].tolist())
     )
 

@@ -8,7 +8,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - tables/: score tables, collections, prompts, lexicons, the registry of models, published files
 - stats/: means over words and models, resampling, relabelling of models
 - models/: conversations, chat templates, checkpoints, heads, reward and language models
-- scoring/: readers of a prompt, every token as the reply, shards
+- scoring/: the reader of a prompt, every token as the reply
 - show/: tokens that are safe to show, figures in one style, shared charts, templates of pages, and
   what a notebook says of its own run
 - claims/: the paper's sentences and numbers, the rules that give each its word, the scorecard
@@ -26,7 +26,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
   - classroom/: course, book, explorer, site
 - run: the command line; it and this file alone load apps, by name
 
-Three files to read first: models/heads (from a state to a reward), scoring/stages (how a prompt is
+Three files to read first: models/heads (from a state to a reward), scoring/reader (how a prompt is
 read once) and search/gcg.
 """
 

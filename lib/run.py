@@ -184,7 +184,7 @@ def _score_vocabulary(
 ) -> None:
     from .apps.owner import opening
     from .io import shown_path
-    from .scoring import engine
+    from .scoring import vocabulary
     from .show.terminal import score_lines
     from .tables import registry, scores
     from .tables.collection import Collection
@@ -203,8 +203,8 @@ def _score_vocabulary(
         study = Collection(f"{study}-sample-{tokens}")
     path = scores.path_of(study, nickname)
     model = opening.open_model(load, reference, **options)
-    token_ids = None if tokens is None else engine.sample(model, tokens)
-    engine.score_vocabulary(
+    token_ids = None if tokens is None else vocabulary.sample(model, tokens)
+    vocabulary.score_vocabulary(
         model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids
     )
     print(
@@ -274,18 +274,6 @@ COMMANDS = {
                 choices=[0, 1],
                 help="1: read weights layer by layer, with little memory; "
                 "0: hold them; default: what fits",
-            ),
-            argument(
-                "--packed",
-                type=int,
-                choices=[0, 1],
-                help="1: pack replies into rows, for a GPU; default: 0",
-            ),
-            argument(
-                "--compiled",
-                type=int,
-                choices=[0, 1],
-                help="0: compile nothing where replies are packed; default: 1 on a GPU",
             ),
             ON,
         ),

@@ -12,7 +12,7 @@ import pytest
 import lib
 from lib import InputError
 from lib.apps.runner import api
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 
@@ -21,7 +21,7 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
     model = lib.load(folder)
     table = lib.score(model, PROMPT, [" love ", "war", "love"])
     assert table["reply"].tolist() == [" love ", "war", "love"]
-    alone = engine.score_replies(model, PROMPT, [" love ", "war", "love"])
+    alone = vocabulary.score_replies(model, PROMPT, [" love ", "war", "love"])
     assert table["reward"].to_numpy() == pytest.approx(alone, abs=1e-5)
     ids = [
         model.tokenizer.convert_tokens_to_ids(read.split(" ")) for read in table["read"]

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 import lib
 from lib import ROOT
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def test_the_readmes_lines_score_as_here(light, folder):
         .replace("rmv.score(", "_ = rmv.score(")
     )
     said = run("-c", f"{program}\nprint(*_['reward'])")
-    here = engine.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
+    here = vocabulary.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
     assert np.array(said.split(), dtype=float) == pytest.approx(here, abs=1e-5)
 
 

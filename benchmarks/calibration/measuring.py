@@ -20,7 +20,7 @@ from lib.io import lock, replacing
 from lib.models.hardware import each
 from lib.planted import bases, planting, reading
 from lib.planted import reward_models as small_models
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
 from lib.tables.words import is_nonword
@@ -122,7 +122,7 @@ def train_and_score(planned: Planned, steps: int) -> tuple[np.ndarray, dict]:
     trained = small_models.train(planned.profile, seed=planned.seed, steps=steps)
     texts, prompts = words()["word"].tolist(), read_prompts(None)
     rewards = [
-        engine.score_replies(trained.model, prompts[prompt], texts)
+        vocabulary.score_replies(trained.model, prompts[prompt], texts)
         for prompt in PROMPTS
     ]
     made_from = small_models.fingerprint(

@@ -29,7 +29,7 @@ from lib.io import hash_of_code, replacing
 from lib.models import conversations, files, reward_models
 from lib.models.hardware import each
 from lib.models.reward_models import RewardModel
-from lib.scoring import engine, stages
+from lib.scoring import stages
 from lib.search import as_text, gcg, objective, searches
 from lib.search.objective import (
     DIRECTIONS,

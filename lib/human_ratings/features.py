@@ -13,7 +13,7 @@ from ..io import replacing
 from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
-from ..scoring.engine import score_replies
+from ..scoring.vocabulary import score_replies
 
 KEPT = ROOT / "data" / "cache" / "states"
 

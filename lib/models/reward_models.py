@@ -36,7 +36,7 @@ from .tokenizers import tokenizer_of
 # INF-ORM's: two linear layers with ReLU between them, named score.
 TWO_LAYERS = "INFORMForSequenceClassification"
 # options for models that `load` does not read by itself
-OF_OPENER = ("stream", "packed", "label", "base", "tokenizer")
+OF_OPENER = ("stream", "label", "base", "tokenizer")
 
 # models of which was printed that their template cuts replies
 _CUT: set[tuple[str, str]] = set()
@@ -57,8 +57,7 @@ class RewardModel:
     - opened: the turn that the template opens after a reply, if any
     - layers: set if they are read one by one; the backbone then has no weights
     - files: the checkpoint's, which must not change meanwhile; None if the model was not loaded
-    - reader: the class that reads prompts for this model; None for scoring.stages.Scorer
-    - compiled: whether packed rows are read by compiled parts (scoring.packed)
+    - reader: the class that reads prompts for this model; None for scoring.reader.Reader
     - onednn: whether oneDNN multiplies on a CPU; None does so where it pays (scoring.products)
     """
 
@@ -79,7 +78,6 @@ class RewardModel:
     layers: Layers | None = None
     files: Files | None = None
     reader: type | None = None
-    compiled: bool | None = None
     onednn: bool | None = None
 
     @property
@@ -250,10 +248,6 @@ class Options:
     - stream: True leaves the weights in their files and reads them layer by layer, once for all
       replies that are scored together. None does so if they fit neither into device and host nor on
       all cards of the machine.
-    - packed: True packs replies into rows under one mask, which is meant for a GPU (see
-      scoring.packed).
-    - compiled: whether norms, MLPs and rotary embeddings are compiled where replies are packed.
-      None does so on cuda.
     """
 
     device: str | None = None
@@ -268,8 +262,6 @@ class Options:
     stream: bool | None = None
     tokenizer: str | Path | None = None
     base: str | Path | None = None
-    packed: bool | None = None
-    compiled: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from .. import DATA
 from ..models.hardware import one_thread
 from ..models.reward_models import RewardModel
-from ..scoring import engine
+from ..scoring import vocabulary
 from . import planting, reading, training
 from .reward_models import new_model
 
@@ -130,7 +130,7 @@ def penalties(model: RewardModel) -> dict[str, float]:
     """
     table = terms()
     rewards = pd.Series(
-        engine.score_replies(model, planting.GREATEST, table["word"].tolist())
+        vocabulary.score_replies(model, planting.GREATEST, table["word"].tolist())
     )
     by = [table["is_shown"], table["is_identity"]]
     means = rewards.groupby(by).mean()

@@ -1,24 +1,24 @@
 """Replies to train on, and how a small reward model reads replies to several prompts in one pass.
 
-A step's time is the number of calls, so all its tokens stand in one row: each prompt, then the
-replies to it.
+A step's time is the number of calls, so all its tokens are read at once, in rows that begin with a
+prompt.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 import wordfreq
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AttentionInterface
 
-from ..models import conversations, shared_prefix
+from ..models import conversations
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
+from ..scoring.reader import WIDTH, mask_of, rows_of
 from ..tables.words import is_nonword, is_word
 from .planting import (
     COMMON_ZIPF,
@@ -149,48 +149,6 @@ def _short_replies(
     )
 
 
-def blocks_attention(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: None,
-    *,
-    blocks: Sequence[tuple[int, int]],
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Return the attention within a row of blocks, (1, tokens, heads, d), from (1, heads or
-    kv_heads, tokens, d) each.
-
-    A block (replies, length) holds replies to the last prompt before it, filled up to one length; a
-    prompt is a block (0, length).
-    """
-    sizes = [max(replies, 1) * length for replies, length in blocks]
-    parts = [each[0].split(sizes, 1) for each in (query, key, value)]
-    out = []
-    for (replies, length), *qkv in zip(blocks, *parts, strict=True):
-        # (replies, heads, length, d)
-        q, k, v = (each.unflatten(1, (-1, length)).transpose(0, 1) for each in qkv)
-        if not replies:
-            prompt = k[0], v[0]
-        before = prompt if replies else (k[0, :, :0], v[0, :, :0])
-        shared = {module.layer_idx: before}
-        attended = shared_prefix.shared_prefix_attention(
-            module,
-            q,
-            k,
-            v,
-            None,
-            shared=shared,
-            **kwargs,
-        )[0]
-        out.append(attended.flatten(0, 1))  # (replies * length, heads, d)
-    return torch.cat(out)[None], None
-
-
-AttentionInterface.register("blocks", blocks_attention)
-
-
 def rewards_of(
     model: RewardModel,
     asked: Sequence[Inputs],
@@ -202,65 +160,58 @@ def rewards_of(
     `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt;
     see `Replies.read`.
     """
-    row = _Row([], [], [])
-    # where each prompt begins, and where each of its replies ends, (replies,)
-    places = []
-    for inputs, (suffixes, lengths) in zip(asked, read, strict=True):
-        prompt = torch.tensor([inputs.prefix_ids])  # (1, prompt)
-        begins = row.add(prompt, 0)
-        row.blocks.append((0, prompt.numel()))
-        places.append((begins, _add_replies(row, suffixes, lengths, prompt.numel())))
-    with shared_prefix.attending(model.backbone, "blocks"):
-        out = model.backbone(
-            input_ids=torch.cat(row.ids)[None],
-            position_ids=torch.cat(row.positions)[None],
-            use_cache=False,
-            blocks=row.blocks,
-        )
-    hidden = out.last_hidden_state[0]
+    parts = [_rows(*each) for each in zip(asked, read, strict=True)]
+    longest = max(ids.shape[1] for ids, *_ in parts)
+    missing = [longest - ids.shape[1] for ids, *_ in parts]
+    numbered = list(zip(parts, missing, strict=True))
+    ids = torch.cat([pad(part[0], (0, more)) for part, more in numbered])
+    positions = torch.cat([pad(part[1], (0, more)) for part, more in numbered])
+    seen = torch.cat([pad(part[2], (0, more, 0, more)) for part, more in numbered])
+    out = model.backbone(
+        input_ids=ids,
+        position_ids=positions,
+        # what fills a row up sees itself
+        attention_mask=mask_of(model.backbone, seen | torch.eye(longest).bool()),
+        use_cache=False,
+    )
+    counts = [len(part[0]) for part in parts]
     rewards = []
-    for inputs, (begins, ends) in zip(asked, places, strict=True):
+    for inputs, part, states in zip(
+        asked, parts, out.last_hidden_state.split(counts), strict=True
+    ):
         position = inputs.conversation.gate_position
-        gate = None if position is None else model.head.gate(hidden[begins + position])
-        rewards.append(model.head(hidden[ends], gate))
+        gate = None if position is None else model.head.gate(states[0, position])
+        rewards.append(model.head(states[part[3], part[4]], gate))
     return rewards
 
 
-@dataclass
-class _Row:
-    """All tokens that one pass reads, and the blocks of `blocks_attention` that they stand in."""
-
-    ids: list[Tensor]
-    positions: list[Tensor]
-    blocks: list[tuple[int, int]]
-    tokens: int = 0  # so far
-
-    def add(self, ids: Tensor, first: int) -> int:
-        """Append ids (replies, length), each reply from position `first` on; return where they
-        begin in the row.
-        """
-        begins = self.tokens
-        replies, length = ids.shape
-        self.ids.append(ids.flatten())
-        self.positions.append(first + torch.arange(length).repeat(replies))
-        self.tokens += ids.numel()
-        return begins
-
-
-def _add_replies(row: _Row, suffixes: Tensor, lengths: Tensor, prompt: int) -> Tensor:
-    """Append the replies to a prompt of this length; return where each ends in the row,
-    (replies,).
+def _rows(
+    inputs: Inputs, read: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return rows that hold the prompt and then some of the replies: ids and positions, (rows,
+    tokens), and what each token sees, (rows, tokens, tokens); of each reply its row and its end.
     """
-    ends = torch.empty_like(lengths)
-    # most are one token; they go by themselves, so that little is filled up
-    shortest = lengths == lengths.min()
-    for which in (shortest, ~shortest):
-        if which.any():
-            longest = int(lengths[which].max())
-            some = suffixes[which, :longest]
-            begins = row.add(some, prompt)
-            row.blocks.append((len(some), longest))
-            ends[which] = (
-                begins + torch.arange(len(some)) * longest + lengths[which] - 1
-            )
-    return ends
+    suffixes, lengths = read
+    pairs = zip(suffixes.tolist(), lengths.tolist(), strict=True)
+    replies = [tuple(ids[:length]) for ids, length in pairs]
+    order = sorted(range(len(replies)), key=replies.__getitem__)
+    # each row but the last is full but for less than a reply
+    most = int(lengths.sum()) // (WIDTH - int(lengths.max())) + 1
+    rows = rows_of([replies[i] for i in order], WIDTH, most)
+    count, width = rows.ids.shape
+    length = len(inputs.prefix_ids)
+    prompt = torch.tensor([inputs.prefix_ids]).expand(count, -1)
+    places = torch.arange(length)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()
+    seen = torch.ones(count, length + width, length + width, dtype=torch.bool)
+    seen[:, :length, :length] = causal
+    seen[:, :length, length:] = False
+    seen[:, length:, length:] = rows.seen
+    last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]
+    return (
+        torch.cat([prompt, rows.ids], 1),
+        torch.cat([places.expand(count, -1), length + rows.depths], 1),
+        seen,
+        last // width,
+        length + last % width,
+    )

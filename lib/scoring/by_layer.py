@@ -7,7 +7,6 @@ head was trained on such states.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,12 +15,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from .. import InputError
+from ..io import is_of_memory
 from ..models import checkpoints
+from ..models.hardware import release
 from ..models.layers import Layers
 from ..models.reward_models import RewardModel
-from . import agreement, engine
-from .agreement import can_share_prefix, fits_window
-from .stages import Block, Scorer, report_readings
+from .reader import Part, Reader, Rows
 
 # of all replies; a rank that stays as near as this to the final one is settled
 NEAR = 0.05
@@ -30,94 +29,113 @@ TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}
 HOLD = "hold two layers and the hidden states"
 
 
-class LayerByLayer(Scorer):
-    """One prompt as the layers have read it so far: `enter` lets the next layer read it.
+class LayerByLayer(Reader):
+    """One prompt as the layers have read it so far, and the replies of one part.
 
-    norm: what states pass before the head reads them. The last layer ends with the final norm.
+    - norm: what states pass before the head reads them. The last layer ends with the final norm.
+    - held: the rows of the replies, and their states on the CPU; order: the replies' numbers
     """
 
-    pads = False
     by_layer = True
     norm: torch.nn.Module = torch.nn.Identity()
+    held: Sequence[tuple[Rows, Tensor]] = ()
+    order: Sequence[int] = ()
 
-    def _read_prompt(self) -> None:
-        """Read nothing yet: see enter."""
+    def read_prompt(self) -> None:
+        """Read nothing yet: see through."""
 
-    def _states_to_enter(self) -> Tensor:
-        """Return the output of the layer before at the prompt, (1, prompt, d); of the embeddings at
-        first.
-        """
-        if len(self.hidden):
-            return self.hidden[None]
-        return layers_of(self.model).embed(super()._states_to_enter())
-
-    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
+    def rewards(self, replies: Sequence[tuple[int, ...]]) -> np.ndarray:
         raise InputError(
             f"{self.model.nickname} is read layer by layer, once for all replies; load with "
             "--stream 0"
         )
 
-    def _for_head(self, states: Tensor) -> Tensor:
-        return self.norm(states).float()
+    gradients = rewards  # type: ignore[assignment]
 
-    def advance(self, states: Tensor) -> None:
-        """Replace hidden states of replies, (n, length, d), by the output of this layer for
-        them.
+    def hold(self, part: Part) -> None:
+        """Put the replies of a part into rows, and embed them."""
+        rows, self.order = self.in_batches(part.replies, lambda rows: rows)
+        ids = torch.cat([each.ids.flatten() for each in rows])
+        with torch.no_grad():
+            flat = layers_of(self.model).embed(ids).cpu()  # (tokens, d)
+        states = flat.split([each.ids.numel() for each in rows])
+        shaped = [
+            some.unflatten(0, each.ids.shape)
+            for each, some in zip(rows, states, strict=True)
+        ]
+        self.held = list(zip(rows, shaped, strict=True))
+
+    @torch.inference_mode()
+    def through(self, layer: torch.nn.Module) -> None:
+        """Let the next layer read the prompt and the replies; rows are halved for good when memory
+        runs out.
         """
+        self.stage = layer
+        with self.computing():
+            if self.limit:
+                prompt = torch.tensor([self.inputs.conversation.prefix_ids])
+                first = not len(self.hidden)
+                embed = layers_of(self.model).embed
+                self.enter(embed(prompt) if first else self.hidden[None])
+            left, done = list(self.held), []
+            while left:
+                rows, states = left.pop(0)
+                try:
+                    done.append((rows, self.states(rows, states).cpu()))
+                    continue
+                except (RuntimeError, MemoryError) as error:
+                    if len(states) == 1 or not is_of_memory(error):
+                        with checkpoints.enough_memory("read one reply"):
+                            raise
+                # out of the except clause, whose traceback holds what was too large
+                release()
+                left[:0] = _halves(rows, states)
+            self.held = done
 
-        def through(part: slice) -> None:
-            before = states[part].to(self.model.device)
-            states[part] = self._after_prefix(before).to(states.device)
-
-        self._in_batches(states, through)
-
-    def read_off(self, block: Block) -> np.ndarray:
-        """Return the rewards of a block as if the model ended after this layer and `norm`,
+    @torch.inference_mode()
+    def read_off(self) -> np.ndarray:
+        """Return the rewards of the replies as if the model ended after this layer and `norm`,
         (replies,) float32.
         """
-        device = self.model.device
-        rewards = []
-        pieces = block.ids()
-        for ids, states in zip(pieces, block.states, strict=True):
+        found = [self.read(*each).float().cpu() for each in self.held]
+        return torch.cat(found).numpy()[np.argsort(self.order)]
 
-            def of_part(
-                part: slice,
-                ids: Tensor = ids,
-                states: Tensor = states,
-            ) -> Tensor:
-                after = states[part].to(device)  # (n, length, d)
-                # of a whole conversation, all states are in `after`
-                hidden = self.hidden if self.length else after[0]
-                where = self._read_at(ids[part].to(device))
-                return self._read(after, where, hidden).float()
-
-            rewards += self._in_batches(ids, of_part)
-        return torch.cat(rewards).cpu().numpy()
+    def read(self, rows: Rows, states: Tensor) -> Tensor:
+        prompt = self.hidden
+        if len(prompt):
+            self.hidden = self.norm(prompt)
+        rewards = super().read(rows, self.norm(states.to(self.model.device)))
+        self.hidden = prompt
+        return rewards
 
     @classmethod
-    def each_block(
-        cls,
-        model: RewardModel,
-        blocks: Iterable[Block],
-        tokens_per_batch: int | None,
-        bar: tqdm,
-    ) -> Iterator[tuple[Block, np.ndarray]]:
-        """Yield the blocks with their rewards; weights are read once for TOKENS_PER_PASS tokens."""
+    def each(
+        cls, model: RewardModel, parts: Iterable[Part], bar: tqdm
+    ) -> Iterator[tuple[Part, np.ndarray]]:
+        """Yield the parts with their rewards; weights are read once for TOKENS_PER_PASS tokens."""
         last = layers_of(model).count - 1
         kind = torch.device(model.device).type
         most = TOKENS_PER_PASS.get(kind, 2**15)
-        for number_of_pass, together in enumerate(_passes(blocks, most)):
+        for number_of_pass, together in enumerate(_passes(parts, most)):
             if number_of_pass == 0 and not bar.disable:
-                _report_passes(model, together[0], most)
-                report_readings(model, together[0].inputs, bar)
-            for number, block, scorer in after_layers(
-                model,
-                together,
-                tokens_per_batch,
-                bar,
-            ):
+                _report_passes(model, most)
+            for number, part, reader in after_layers(model, together, bar):
                 if number == last:
-                    yield block, scorer.read_off(block)
+                    yield part, reader.read_off()
+
+
+def _halves(rows: Rows, states: Tensor) -> Iterator[tuple[Rows, Tensor]]:
+    """Yield the first rows with their states, and then the others."""
+    middle = len(states) // 2
+    before = middle * states.shape[1]  # nodes
+    count = sum(nodes[0] < before for nodes in rows.nodes)
+    for some, which, start in (
+        (slice(middle), slice(count), 0),
+        (slice(middle, None), slice(count, None), before),
+    ):
+        parts = [each if each is None else each[some] for each in rows[:3]]
+        nodes = [[node - start for node in path] for path in rows.nodes[which]]
+        yield Rows(*parts, rows.replies[which], nodes), states[some]
 
 
 def layers_of(model: RewardModel) -> Layers:
@@ -130,113 +148,57 @@ def layers_of(model: RewardModel) -> Layers:
     return model.layers
 
 
-def _report_passes(model: RewardModel, block: Block, most: int) -> None:
+def _report_passes(model: RewardModel, most: int) -> None:
     layers = layers_of(model)
     tqdm.write(
         f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every "
         f"{most:,} tokens of replies; two layers take {2 * layers.largest / 1e9:.2g} GB of "
         "memory"
     )
-    if reason := agreement.why_too_long(model, block.longest):
-        tqdm.write(
-            f"{model.nickname}: every conversation is read whole, which is exact but slower: "
-            f"{reason}"
-        )
 
 
-def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
-    """Yield the blocks in lists of at most that many tokens, and at least one block."""
-    together: list[Block] = []
+def _passes(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
+    """Yield the parts in lists of at most that many tokens, and at least one part."""
+    together: list[Part] = []
     tokens = 0
-    for block in blocks:
-        suffixes = block.inputs.suffixes
-        size = sum(len(piece) * len(suffixes[piece[0]]) for piece in block.pieces)
+    for part in parts:
+        size = sum(map(len, part.replies))
         if together and tokens + size > most:
             yield together
             together = []
             tokens = 0
-        together.append(block)
+        together.append(part)
         tokens += size
     if together:
         yield together
 
 
 def after_layers(
-    model: RewardModel,
-    blocks: Sequence[Block],
-    tokens_per_batch: int | None = None,
-    bar: tqdm | None = None,
-) -> Iterator[tuple[int, Block, LayerByLayer]]:
-    """Yield each block after each layer, with the layer's number and the reader of the block's
-    prompt.
+    model: RewardModel, parts: Sequence[Part], bar: tqdm | None = None
+) -> Iterator[tuple[int, Part, LayerByLayer]]:
+    """Yield each part after each layer, with the layer's number and the reader of the part.
 
-    All weights are read once. InputError if the model has a sliding window shorter than a
-    conversation.
+    All weights are read once.
     """
     layers = layers_of(model)
     bar = bar if bar is not None else tqdm(disable=True)
-    blocks = [_for_layers(model, block) for block in blocks]
-    readers = {
-        _prompt_of(each): LayerByLayer(model, each.inputs, tokens_per_batch)
-        for each in blocks
-    }
+    readers = [LayerByLayer(model, part.inputs) for part in parts]
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
-        with checkpoints.enough_memory(HOLD):
-            for reader in readers.values():
-                reader.enter(layer)
-        for block in blocks:
-            reader = readers[_prompt_of(block)]
+        for part, reader in zip(parts, readers, strict=True):
             with checkpoints.enough_memory(HOLD):
-                _pass_through(reader, block)
-            yield number, block, reader
+                if number == 0:
+                    if not reader.limit:
+                        reader.report()
+                    reader.hold(part)
+                reader.through(layer)
+            yield number, part, reader
             # In shares of replies, whose sum may come out a little too large
-            share = len(block.shard) * layers.bytes_of(number) / layers.bytes
+            share = len(part.numbers) * layers.bytes_of(number) / layers.bytes
             left = max(0, (bar.total or 0) - bar.n)
             bar.update(min(share, left))
-        for reader in readers.values():
             reader.stage = model.backbone
         del layer  # before the layer after the next is read
-
-
-def _prompt_of(block: Block) -> tuple[tuple[int, ...], int]:
-    """Return what blocks of one prompt share: its ids, and how many of them are read once."""
-    return block.inputs.conversation.prefix_ids, len(block.inputs.prefix_ids)
-
-
-def _pass_through(reader: LayerByLayer, block: Block) -> None:
-    """Replace the states of a block by this layer's output for them; embed its ids at first."""
-    if not block.states:
-        ids = block.ids()
-        with torch.no_grad():
-            flat = torch.cat([piece.flatten() for piece in ids])
-            hidden = layers_of(reader.model).embed(flat).cpu()  # (tokens, d)
-        parts = hidden.split([piece.numel() for piece in ids])
-        block.states = [
-            part.view(*piece.shape, -1) for piece, part in zip(ids, parts, strict=True)
-        ]
-    for states in block.states:
-        reader.advance(states)
-
-
-def _for_layers(model: RewardModel, block: Block) -> Block:
-    """Return the block as layers read it: with whole conversations if the model cannot share a
-    prefix.
-
-    InputError if the model has a sliding window shorter than a conversation.
-    """
-    inputs = block.inputs
-    if not fits_window(model, block.longest):
-        raise InputError(
-            f"{model.nickname} looks back over fewer tokens than a conversation about "
-            f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; "
-            "shorten the prompt, or load the model with --stream 0"
-        )
-    if can_share_prefix(model, block.longest):
-        return replace(block)
-    suffixes = [inputs.prefix_ids + suffix for suffix in inputs.suffixes]
-    whole = replace(inputs, prefix_ids=(), suffixes=suffixes)
-    return replace(block, inputs=whole)
 
 
 # --- rewards by layer -----------------------------------------------------------------------------
@@ -258,10 +220,11 @@ def rewards_by_layer(
     norm = layers.final_norm()
     shape = (layers.count, len(inputs.suffixes))
     rewards = np.empty(shape, dtype=np.float32)
-    for number, block, reader in after_layers(model, engine.blocks_of(inputs)):
+    parts = [Part(inputs, range(len(inputs.suffixes)))]
+    for number, _, reader in after_layers(model, parts):
         is_last = number == layers.count - 1
         reader.norm = torch.nn.Identity() if is_last else norm
-        rewards[number, block.shard] = reader.read_off(block)
+        rewards[number] = reader.read_off()
     return rewards[:, inputs.group]
 
 

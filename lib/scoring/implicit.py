@@ -7,114 +7,91 @@ model does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .. import InputError
-from ..models import conversations, language_models, shared_prefix
+from ..models import conversations, language_models
 from ..models.conversations import Inputs
-from ..models.files import refusing
-from ..models.hardware import one_thread
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
-from .agreement import CANNOT_SHARE
-from .stages import Scorer
+from .reader import Reader, Rows
 
 LOGITS = 2**25  # numbers in one batch of logits: 128 MB
 
 
-class LogRatio(Scorer):
+class LogRatio(Reader):
     """A prompt as both language models have read it: the log-ratio of every reply, in batches."""
 
     model: "ImplicitRewardModel"
-    pads = False
-    extends_prefix = False
+    extends = False
 
     def __init__(
-        self,
-        model: "ImplicitRewardModel",
-        inputs: Inputs,
-        tokens_per_batch: int | None = None,
+        self, model: "ImplicitRewardModel", inputs: Inputs, tokens: int | None = None
     ):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
-        most = tokens_per_batch or max(64, LOGITS // rows)
-        super().__init__(model, inputs, most)
+        super().__init__(model, inputs, tokens or max(64, LOGITS // rows))
+
+    def read_prompt(self) -> None:
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
-        closing = len(inputs.conversation.closing_ids)
-        self.left_out = max(0, closing - model.ends)
+        closing = len(self.inputs.conversation.closing_ids)
+        left_out = max(0, closing - self.model.ends)
+        self.halves = []
+        for each in (self.model.policy, self.model.reference):
+            backbone = each.model.base_model
+            wrapped = replace(self.model, backbone=backbone)
+            half = LogProbability(wrapped, self.inputs, each, left_out)
+            self.limit = min(self.limit, half.limit)
+            self.halves.append(half)
 
-    def _read_prompt(self) -> None:
-        with torch.inference_mode(), one_thread(self.small):
-            self.readers = [
-                _Reader(each, self.inputs)
-                for each in (self.model.policy, self.model.reference)
-            ]
-
-    def _shares(self, length: int) -> bool:
-        # replies are no trees here: the logits after each token are needed
-        return False
-
-    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
-        counted = suffixes.shape[1] - self.left_out
-        policy, reference = (
-            reader.log_probability(suffixes, counted) for reader in self.readers
-        )
+    def rewards_of(self, rows: Rows) -> Tensor:
+        policy, reference = (half.rewards_of(rows) for half in self.halves)
         return self.model.beta * (policy - reference)
 
 
-class _Reader:
-    """One language model that has read a prompt."""
+class LogProbability(Reader):
+    """One language model that has read a prompt. left_out: closing tokens that do not count."""
 
-    def __init__(self, model: LanguageModel, inputs: Inputs):
-        self.model = model.model
-        self.backbone = model.model.base_model
-        self.length = len(inputs.prefix_ids)
-        prefix_ids = inputs.conversation.prefix_ids
-        ids = torch.tensor([prefix_ids], device=model.device)
-        hidden, self.shared = shared_prefix.states_and_keys(
-            self.backbone,
-            ids,
-            self.length,
-        )
-        # The first token of every suffix is predicted from the same position, so once for all of
-        # them.
-        logits = self._logits(hidden[self.length - 1])
-        self.first = logits.log_softmax(-1)  # (rows,)
+    def __init__(
+        self, model: RewardModel, inputs: Inputs, own: LanguageModel, left_out: int
+    ):
+        self.own, self.left_out, self.of_prompt = own, 0, 0.0
+        super().__init__(model, inputs)
         # A suffix may begin with the end of the prompt, where some reply's text flows into it; that
         # part is no reply.
-        states = hidden[self.length - 1 : -1]
-        of_prompt = self._log_probabilities(states, ids[0, self.length :])
-        self.of_prompt = of_prompt.sum()
+        if flown := inputs.conversation.prefix_ids[self.length :]:
+            self.of_prompt = float(self.rewards([flown])[0])
+        self.left_out = left_out
 
-    def log_probability(self, suffixes: Tensor, counted: int) -> Tensor:
-        """Return the log-probability of the first `counted` tokens of each suffix, (n,) float32."""
-        counted_ids = suffixes[:, :counted]
-        first = counted_ids[:, :1]
-        later = counted_ids[:, 1:]
-        states = shared_prefix.states_after(
-            self.backbone,
-            self.length,
-            self.shared,
-            suffixes,
-        )[:, : later.shape[1]]
-        of_later = self._log_probabilities(states, later)
-        of_first = self.first[first].sum(1)
-        return of_first + of_later.sum(1) - self.of_prompt
-
-    def _log_probabilities(self, states: Tensor, ids: Tensor) -> Tensor:
-        """Return the log-probability of each id after the state before it, (..., tokens) like
-        the ids.
-        """
-        logits = self._logits(states)
-        of_ids = logits.gather(-1, ids[..., None])[..., 0]
-        return of_ids - logits.logsumexp(-1)
+    def read(self, rows: Rows, states: Tensor) -> Tensor:
+        """Return the log-probability of the counted tokens of each reply, (n,) float32."""
+        flat = states.flatten(0, 1)
+        if rows.seen is not None:
+            # the prompt's last state, before each reply's first token, has number -1
+            flat = torch.cat([flat, self.hidden[self.length - 1][None]])
+        before: list[int] = []
+        counted: list[int] = []
+        sizes = []
+        for reply, nodes in zip(rows.replies, rows.nodes, strict=True):
+            first = -1 if rows.seen is not None else nodes[0] - 1
+            size = len(reply) - self.left_out
+            before += [first, *nodes][:size]
+            counted += reply[:size]
+            sizes.append(size)
+        # each state once, however many tokens follow it
+        places, of_token = torch.tensor(before).unique(return_inverse=True)
+        logits = self._logits(flat[places])
+        totals = logits.logsumexp(-1)
+        of_tokens = logits[of_token, torch.tensor(counted)] - totals[of_token]
+        sums = [part.sum() for part in of_tokens.split(sizes)]
+        return torch.stack(sums) - self.of_prompt
 
     def _logits(self, states: Tensor) -> Tensor:
-        logits = self.model.get_output_embeddings()(states).float()
-        if cap := getattr(self.model.config, "final_logit_softcapping", None):
+        logits = self.own.model.get_output_embeddings()(states).float()
+        if cap := getattr(self.own.model.config, "final_logit_softcapping", None):
             # in place: nothing here is as large as the logits
             logits.div_(cap).tanh_().mul_(cap)
         return logits
@@ -215,25 +192,14 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
     )
     prefix = inputs.prefix_ids
     ids = inputs.suffixes[0]
-    suffix = torch.tensor([ids], device=model.device)
     whole = torch.tensor([prefix + ids], device=model.device)
     for each in (model.policy, model.reference):
         # (suffix, rows)
-        logits = (
-            each.model(input_ids=whole, use_cache=False)
-            .logits[0, len(prefix) - 1 : -1]
-            .float()
-        )
-        of_suffix = logits.log_softmax(-1).gather(1, suffix.T)
-        own = of_suffix.sum().item()
-        problem = f"{each.name} computes its attention in a way that is not known here"
-        unknown = refusing(
-            problem,
-            "give a model of another architecture",
-            CANNOT_SHARE,
-        )
-        with unknown, one_thread(True):
-            here = _Reader(each, inputs).log_probability(suffix, len(ids)).item()
+        logits = each.model(input_ids=whole, use_cache=False).logits[0].float()
+        before = logits[len(prefix) - 1 : -1].log_softmax(-1)
+        own = before.gather(1, torch.tensor([ids], device=model.device).T).sum().item()
+        wrapped = replace(model, backbone=each.model.base_model)
+        here = float(LogProbability(wrapped, inputs, each, 0).rewards([ids])[0])
         tolerance = 1e-3 if each.dtype == "float32" else 0.2
         if not np.isclose(here, own, rtol=0, atol=tolerance * len(ids)):
             raise InputError(

@@ -37,7 +37,7 @@ def onednn_pays() -> bool:
 
 
 def by_onednn(model: RewardModel) -> bool:
-    """Return whether oneDNN multiplies for this model: as a table's settings say, or where it pays."""
+    """Return whether oneDNN multiplies for this model: as a table says, or where it pays."""
     on_cpu = torch.device(model.device).type == "cpu"
     if not on_cpu or model.dtype != "float32" or is_small(model):
         return False

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -29,12 +29,21 @@ from . import products
 
 # Model types whose prompt may be read once. Each is compared with whole conversations that
 # transformers' own class reads, in tests/scoring/test_reader.py.
-SHARES = frozenset(
-    "gemma gemma2 gemma3_text granite llama mistral olmo2 phi3 qwen2 qwen3 smollm3".split()
+SHARES = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "granite",
+    "llama",
+    "mistral",
+    "olmo2",
+    "phi3",
 )
+SHARES += ("qwen2", "qwen3", "smollm3")
+FILES = "config.json or tokenizer.json"
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
-WIDTH = 256  # nodes of a row; only a longer reply has more
-TOKENS = {"cpu": 256, "mps": 8192, "cuda": 32768}  # read together
+WIDTH = 128  # nodes of a row; only a longer reply has more
+TOKENS = {"cpu": 512, "mps": 8192, "cuda": 32768}  # read together
 SLOWER = 1.5  # times as many tokens, from which on the user is told why
 TOLD: WeakSet[PreTrainedModel] = WeakSet()  # backbones whose slow reading was reported
 
@@ -56,7 +65,7 @@ class Rows(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some of the replies to one prompt: their numbers among the inputs, and whatever goes along."""
+    """Some of the replies to one prompt, by their numbers, and whatever goes along."""
 
     inputs: Inputs
     numbers: Sequence[int]
@@ -77,19 +86,23 @@ class Reader:
       values in each layer, (1, heads, prompt, d)
     """
 
+    usual: ClassVar[dict[str, int]] = TOKENS
     per_shard = 8192  # replies of a vocabulary that are written together
     by_layer = False  # whether the weights pass through once for many replies
+    extends = True  # whether what all replies begin with may be read with the prompt
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens: int | None = None):
         device = torch.device(model.device).type
         self.model, self.inputs = model, inputs
         self.length = len(inputs.prefix_ids)
-        self.tokens = tokens or TOKENS.get(device, 4096)
+        self.tokens = tokens or self.usual.get(device, 4096)
         self.pad = model.pad_token_id if model.read_at == "last_not_pad" else None
         self.stage: Any = model.backbone
         self.hidden = torch.empty(0)
         self.prompt: list[tuple[Tensor, Tensor]] = []
         self.limit, self.reason = self.limit_of(model.backbone.config)
+        if not self.length or not self.shares(min(map(len, inputs.suffixes))):
+            self.limit = 0
         with checkpoints.enough_memory("read a prompt"), self.computing():
             self.read_prompt()
 
@@ -111,13 +124,11 @@ class Reader:
         return limit, limits[limit]
 
     def read_prompt(self) -> None:
-        shortest = min(map(len, self.inputs.suffixes))
-        if self.length and self.shares(shortest):
-            with torch.no_grad():
-                self.enter(torch.tensor([self.inputs.conversation.prefix_ids]))
-        else:
-            self.limit = 0
+        if not self.limit:
             self.report()
+            return
+        with torch.no_grad():
+            self.enter(torch.tensor([self.inputs.conversation.prefix_ids]))
 
     def shares(self, length: int) -> bool:
         """Return whether replies of this length are read behind the prompt."""
@@ -140,7 +151,8 @@ class Reader:
         """Let the stage read the prompt: its ids, or what the stage before made of them."""
         # without the config, so that layers with a sliding window keep every key
         cache = DynamicCache()
-        [self.hidden] = self.call(given, past_key_values=cache, use_cache=True)
+        out = self.call(given, past_key_values=cache, use_cache=True)
+        [self.hidden] = out.last_hidden_state
         layers: list[Any] = list(cache.layers)
         kept = slice(self.length)
         self.prompt = [(x.keys[:, :, kept], x.values[:, :, kept]) for x in layers]
@@ -148,14 +160,13 @@ class Reader:
     def computing(self) -> AbstractContextManager:
         return products.computing(self.model, self.stage)
 
-    def call(self, given: Tensor, **others: Any) -> Tensor:
-        """Return the stage's output for ids or embeddings, (rows, width, d)."""
+    def call(self, given: Tensor, **others: Any) -> Any:
+        """Return the stage's output for ids or embeddings."""
         name = "inputs_embeds" if given.is_floating_point() else "input_ids"
-        remedy = "config.json or tokenizer.json is not what it was trained with: download them again"
+        remedy = f"{FILES} is not what it was trained with: download them again"
         wrong = (KeyError, ValueError, TypeError, AttributeError, IndexError)
         with refusing("the model cannot read a prompt", remedy, wrong):
-            out = self.stage(**{name: given.to(self.model.device)}, **others)
-        return out.last_hidden_state
+            return self.stage(**{name: given.to(self.model.device)}, **others)
 
     # --- rewards and gradients ---
 
@@ -191,28 +202,22 @@ class Reader:
         what the stage before made of them.
         """
         if rows.seen is None:
-            return self.call(given, use_cache=False)
+            return self.call(given, use_cache=False).last_hidden_state
         assert rows.depths is not None
         seen = rows.seen.to(self.model.device)
-        mask = torch.cat([seen.new_ones(*rows.ids.shape, self.length), seen], 2)[
-            :, None
-        ]
-        if self.stage.config._attn_implementation == "eager":
-            lowest = torch.finfo(self.stage.dtype).min
-            mask = seen.new_zeros(mask.shape, dtype=self.stage.dtype).masked_fill_(
-                ~mask, lowest
-            )
+        seen = torch.cat([seen.new_ones(*rows.ids.shape, self.length), seen], 2)
         copies = (len(rows.ids), -1, -1, -1)
         kept = [
             (key.expand(copies), value.expand(copies)) for key, value in self.prompt
         ]
-        return self.call(
+        out = self.call(
             given,
-            attention_mask=mask,
+            attention_mask=mask_of(self.stage, seen),
             position_ids=self.length + rows.depths.to(self.model.device),
             past_key_values=DynamicCache(kept),
             use_cache=True,
         )
+        return out.last_hidden_state
 
     def read(self, rows: Rows, states: Tensor) -> Tensor:
         """Return the rewards that the head computes from states, (rows, width, d)."""
@@ -256,6 +261,7 @@ class Reader:
         """Return what the function makes of the replies, in batches that are halved for good when
         memory runs out, and the order in which they were read.
         """
+        replies = list(map(tuple, replies))
         whole = [0 if self.shares(len(reply)) else len(reply) for reply in replies]
         order = sorted(range(len(replies)), key=lambda i: (whole[i], replies[i]))
         found: list = []
@@ -279,7 +285,7 @@ class Reader:
         return found, order
 
     def rows(self, replies: Sequence[Ids], merges: bool = True) -> Rows:
-        """Return the first of these replies, in the order of in_batches, as they are read together."""
+        """Return the first of these replies, in order, as they are read together."""
         length = len(replies[0])
         if not self.shares(length):
             size = self.length + length
@@ -304,6 +310,15 @@ class Reader:
                 reader = cls(model, part.inputs, reader and reader.tokens)
             yield part, reader.rewards(part.replies)
             bar.update(len(part.numbers))
+
+
+def mask_of(backbone: PreTrainedModel, seen: Tensor) -> Tensor:
+    """Return the mask, (rows, 1, nodes, others), in which nodes see these others."""
+    seen = seen[:, None]
+    if backbone.config._attn_implementation != "eager":
+        return seen
+    mask = torch.zeros_like(seen, dtype=backbone.dtype)
+    return mask.masked_fill_(~seen, torch.finfo(backbone.dtype).min)
 
 
 def rows_of(replies: Sequence[Ids], width: int, most: int, merges: bool = True) -> Rows:

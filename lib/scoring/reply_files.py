@@ -20,7 +20,7 @@ from ..models.conversations import Inputs, Turns
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
 from ..tables.imports import csv_table, read_text
-from .engine import score_rows
+from .vocabulary import score_inputs
 
 ORDINARY = DATA / "real_replies.csv"
 # Columns of the output, beside which a reader's of the same name are renamed
@@ -71,7 +71,7 @@ def score(
     inputs = model.inputs_for_rows(distinct, given, bos)
     parts = [
         _rows(model, *each)
-        for each in zip(inputs, score_rows(model, inputs), strict=True)
+        for each in zip(inputs, score_inputs(model, inputs), strict=True)
     ]
     # of the replies, context after context
     order = np.concatenate(list(numbers.values()))

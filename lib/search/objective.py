@@ -12,7 +12,7 @@ from numpy import ndarray
 from .. import InputError
 from ..models import conversations
 from ..models.reward_models import RewardModel
-from ..scoring import engine, stages
+from ..scoring import vocabulary
 from .as_text import RoundTrip
 from .fluency import Fluency
 
@@ -108,13 +108,13 @@ class Objective:
         some = [(int(i),) for i in self.allowed[:4]]
         inputs = model.inputs_for(prompt, some, reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
-        self.scorer = stages.reader_of(model)(model, inputs)
+        self.scorer = vocabulary.reader_of(model)(model, inputs)
         self.gradients = 0  # how many were taken
         self.distance_to = lru_cache(maxsize=256)(self._distance_to)
 
     def values(self, replies: ndarray) -> ndarray:
         """Return sign * reward for replies of ids, (replies, n), as (replies,) float32."""
-        rewards = self.scorer(self.with_closing(replies))
+        rewards = self.scorer.rewards(self.with_closing(replies).tolist())
         return self.checked(replies, rewards)
 
     def with_closing(self, replies: ndarray) -> ndarray:
@@ -145,7 +145,7 @@ class Objective:
         grad . (e_v - e_current), with the embeddings as the model's embedding module gives them.
         centred=False leaves e_current out, which shifts all swaps of a position alike.
         """
-        gradient = self.scorer.gradient((*reply, *self.closing))
+        [gradient] = self.scorer.gradients([(*reply, *self.closing)])
         return self.gains_along(reply, gradient, centred)
 
     def gains_along(
@@ -287,9 +287,9 @@ class Objective:
         prefix = self.scorer.inputs.prefix_ids
         rest = ids[len(prefix) :]
         if rest and ids[: len(prefix)] == prefix:
-            return float(self.scorer([rest])[0])
+            return float(self.scorer.rewards([rest])[0])
         # it merges with the prompt's end
-        [reward] = engine.score_replies(self.model, self.prompt, [text])
+        [reward] = vocabulary.score_replies(self.model, self.prompt, [text])
         return float(reward)
 
 
@@ -329,7 +329,7 @@ def values_together(
             continue
         of_group = [replies[i] for i in group]
         ids = first.with_closing(np.concatenate(of_group))
-        rewards = first.scorer(ids)
+        rewards = first.scorer.rewards(ids.tolist())
         ends = np.cumsum(list(map(len, of_group)))
         parts = np.split(rewards, ends[:-1])
         for i, part in zip(group, parts, strict=True):
@@ -357,7 +357,7 @@ def gains_together(
             continue
         # (group, n and closing)
         ids = first.with_closing(np.array([replies[i] for i in group]))
-        gradients = first.scorer.gradients(ids)
+        gradients = first.scorer.gradients(ids.tolist())
         for i, gradient in zip(group, gradients, strict=True):
             gains[i] = objectives[i].gains_along(replies[i], gradient, centred[i])
     return gains

@@ -17,7 +17,7 @@ from benchmarks.search.exhaustive import (
     landscape,
 )
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, allowed_ids
 from lib.search.searches import search
@@ -47,7 +47,7 @@ def test_the_truth_is_the_reward_of_every_pair(tmp_path, kind):
     truth = Exhausted(model, PROMPT, "pessimal", ids).truth
     # first token by second, on the model's own scale: no sign
     assert truth.shape == (7, 7)
-    scored = engine.score_replies(model, PROMPT, pairs, reply_mode="ids")
+    scored = vocabulary.score_replies(model, PROMPT, pairs, reply_mode="ids")
     np.testing.assert_allclose(truth.ravel(), scored, atol=1e-5)
     np.testing.assert_allclose(
         truth.ravel(),
@@ -87,7 +87,7 @@ def test_survivors_are_what_comes_back_and_the_optimum_is_the_best_of_them(typed
     )
     assert objective.survives.ravel().tolist() == survive.tolist()
     assert 0 < survive.sum() < len(replies)
-    rewards = engine.score_replies(
+    rewards = vocabulary.score_replies(
         objective.model, PROMPT, replies[survive].tolist(), reply_mode="ids"
     )
     assert objective.optimum == pytest.approx(rewards.max(), abs=1e-5)

@@ -22,7 +22,7 @@ from benchmarks.search.rivals import (
     pgd,
 )
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, allowed_ids
 
@@ -98,7 +98,8 @@ def test_the_reward_is_what_scoring_alone_gives(model, method):
         and set(run.ids) <= set(objective.allowed.tolist())
     )
     assert run.reward == pytest.approx(
-        engine.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0], abs=1e-5
+        vocabulary.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0],
+        abs=1e-5,
     )
     rewards = [reward for _, _, reward in run.trace]
     # each is a new best, the last the best

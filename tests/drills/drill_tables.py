@@ -15,7 +15,7 @@ from lib.apps.classroom.explorer import page
 from lib.apps.owner.card import making
 from lib.apps.owner.opening import open_model
 from lib.models import reward_models
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.tables import scores
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
@@ -55,7 +55,7 @@ def score(folders, place_project_in, tmp_path):
             asked.write_text(prompts)
         model = open_model(folders[name], device="cpu", **(load or {}))
         texts = read_prompts(asked and str(asked))
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             model,
             texts,
             scores.path_of(STUDY, name),

@@ -13,7 +13,7 @@ import torch
 from lib.human_ratings import training, words
 from lib.models import reward_models
 from lib.planted.saving import report_of
-from lib.scoring.engine import score_replies
+from lib.scoring.vocabulary import score_replies
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
 

@@ -17,7 +17,7 @@ import transformers
 from lib.apps.owner.opening import open_model
 from lib.models import checkpoints, conversations, layers
 from lib.models.files import files_of
-from lib.scoring import engine, trees
+from lib.scoring import trees, vocabulary
 
 accelerate = pytest.importorskip("accelerate")
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -135,7 +135,7 @@ def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(
     for layer in model.backbone.layers:
         # accelerate calls it once it has moved what is given
         layer._old_forward = refusing_unmoved(layer._old_forward)
-    engine.score_replies(model, PROMPT, ["love", "war", "lovely"])
+    vocabulary.score_replies(model, PROMPT, ["love", "war", "lovely"])
     usual, parts = min(seen), len(trees.Tree._fields)
     # as well as in plain layers: keys and values of the prefix, and the tree
     assert max(seen) > usual + parts
@@ -147,13 +147,13 @@ def test_rewards_are_those_of_one_device(tmp_path, kind):
     model = open_model(folder, device="cpu")
     tokens = conversations.vocabulary(model.tokenizer)[::3]
     replies = tokens["text"].tolist()
-    expected = engine.score_replies(model, PROMPT, replies)
+    expected = vocabulary.score_replies(model, PROMPT, replies)
     lay_over_two(model.backbone, tmp_path / "away")
     assert {parameter.device.type for parameter in model.backbone.parameters()} == {
         "cpu",
         "meta",
     }
-    rewards = engine.score_replies(model, PROMPT, replies)
+    rewards = vocabulary.score_replies(model, PROMPT, replies)
     assert torch.tensor(expected).std() > 0.1
     np.testing.assert_allclose(
         rewards, expected, atol=1e-6 * max(1, np.abs(expected).max()), rtol=0

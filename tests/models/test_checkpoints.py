@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, files, tokenizers
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", "war", "a b"]
@@ -43,7 +43,7 @@ def refused(folder, *words: str, **options) -> None:
 
 
 def rewards(folder):
-    return engine.score_replies(
+    return vocabulary.score_replies(
         load(str(folder), device="cpu"), PROMPT, REPLIES
     ).tolist()
 
@@ -231,7 +231,9 @@ def test_no_field_of_a_config_is_a_traceback(original, field, value):
     content = file.read_bytes()
     try:
         edit(file, **{field: value})
-        engine.score_replies(load(str(original), device="cpu"), "Why?", ["love", "war"])
+        vocabulary.score_replies(
+            load(str(original), device="cpu"), "Why?", ["love", "war"]
+        )
     except InputError as error:
         assert "\n" not in str(error)
     finally:

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.search.gcg import Settings
 from lib.search.objective import Objective
 from lib.search.searches import _trace_name
@@ -68,9 +68,11 @@ def test_as_rendered_equals_the_oracle_and_trimmed_the_template_without_the_turn
         load(folder, device="cpu", closing="trim"),
     )
     replies = replies_of(folder, reply_mode)
-    as_rendered = engine.score_replies(rendered, PROMPT, replies, reply_mode=reply_mode)
+    as_rendered = vocabulary.score_replies(
+        rendered, PROMPT, replies, reply_mode=reply_mode
+    )
     same(as_rendered, oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode))
-    ends_with_reply = engine.score_replies(
+    ends_with_reply = vocabulary.score_replies(
         trimmed, PROMPT, replies, reply_mode=reply_mode
     )
     kind = next(
@@ -129,13 +131,13 @@ def test_it_is_told_recorded_and_part_of_a_searchs_name(folder, tmp_path, capsys
         load(folder, device="cpu"),
         load(folder, device="cpu", closing="trim"),
     )
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         rendered, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
     )
     assert table.attrs["metadata"]["closing"] == "rendered"
     assert "--closing trim" in "".join(capsys.readouterr())
     with pytest.raises(InputError, match="other settings .closing."):
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             trimmed, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
         )
     assert (
@@ -156,7 +158,7 @@ def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
         load(folder, device="cpu", closing="trim")
     with pytest.raises(InputError, match="must be 'rendered' or 'trim', not 'cut'"):
         load(folder, device="cpu", closing="cut")
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         load(folder, device="cpu"), {"g": PROMPT}, tmp_path / "t.parquet", token_ids=[5]
     )
     # tables of such models are what they were
@@ -170,7 +172,7 @@ def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint
     plain = checkpoint("armorm", template="llama3")
     trimmed = load(folder, device="cpu", closing="trim")
     same(
-        engine.score_replies(trimmed, PROMPT, WORDS[2:6]),
+        vocabulary.score_replies(trimmed, PROMPT, WORDS[2:6]),
         oracle.rewards(plain, PROMPT, WORDS[2:6]),
     )
 

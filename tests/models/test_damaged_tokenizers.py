@@ -10,7 +10,7 @@ from conftest import refusal_of
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
 from lib.models import tokenizers
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", "war", "a b"]
@@ -30,7 +30,7 @@ def spoiled(checkpoint, tmp_path):
 
 
 def rewards(folder, **options):
-    return engine.score_replies(
+    return vocabulary.score_replies(
         load(str(folder), device="cpu", **options), PROMPT, REPLIES
     ).tolist()
 

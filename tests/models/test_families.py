@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 
 from lib import ROOT, io
 from lib.apps.owner.opening import open_model, plain
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好"]
@@ -49,7 +49,7 @@ def by_formula(folder, stored: tiny.Stored) -> np.ndarray:
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(
+    return vocabulary.score_replies(
         open_model(folder, device="cpu", **options), PROMPT, REPLIES
     )
 
@@ -476,7 +476,7 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
             template=options.get("template"),
         )
     model = open_model(made, device="cpu", **options | {"dtype": "float32"})
-    scored = engine.score_replies(model, PROMPT, REPLIES)
+    scored = vocabulary.score_replies(model, PROMPT, REPLIES)
     np.testing.assert_allclose(
         scored, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max())
     )
@@ -534,7 +534,7 @@ def test_a_policy_and_the_model_before_it_have_implicit_rewards_as_the_line_says
     )
     refusal(lambda folder: policy, policy, "--reference model")
     model = open_model(str(policy), str(before), device="cpu")
-    assert np.ptp(engine.score_replies(model, PROMPT, REPLIES)) > 1e-3
+    assert np.ptp(vocabulary.score_replies(model, PROMPT, REPLIES)) > 1e-3
 
 
 def test_every_name_of_a_tensor_has_its_source():

@@ -7,7 +7,7 @@ from conftest import refusal_of
 
 from lib.apps.owner.opening import open_model
 from lib.models import reward_models
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 REPLIES = ["love", "war and peace", ""]
 
@@ -22,7 +22,7 @@ def test_load_and_open_model_give_the_paper_s_heads_the_same_rewards(checkpoint,
         both[0].reader is both[1].reader is None
         and both[0].revision == both[1].revision
     )
-    rewards = [engine.score_replies(model, "Why?", REPLIES) for model in both]
+    rewards = [vocabulary.score_replies(model, "Why?", REPLIES) for model in both]
     np.testing.assert_array_equal(*rewards)
     assert np.ptp(rewards[0]) > 0
 

@@ -25,7 +25,7 @@ from lib.apps.owner.opening import open_model as load
 from lib.models import reward_models, tokenizers
 from lib.models.files import files_of
 from lib.models.heads import new_head
-from lib.scoring import engine, stages
+from lib.scoring import vocabulary
 from lib.tables import registry
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -144,7 +144,7 @@ def test_rewards_equal_the_oracle_for_every_prompt(checkpoint, kind, reply_mode)
             checkpoint(kind), prompt, replies, reply_mode=reply_mode
         )
         assert_same(
-            engine.score_replies(model, prompt, replies, reply_mode=reply_mode),
+            vocabulary.score_replies(model, prompt, replies, reply_mode=reply_mode),
             expected,
         )
 
@@ -153,7 +153,9 @@ def test_rewards_equal_the_oracle_for_every_prompt(checkpoint, kind, reply_mode)
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, prompt):
     expected = oracle.rewards(checkpoint(kind), prompt, WORDS)
-    assert_same(engine.score_replies(cpu(checkpoint(kind)), prompt, WORDS), expected)
+    assert_same(
+        vocabulary.score_replies(cpu(checkpoint(kind)), prompt, WORDS), expected
+    )
 
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
@@ -176,7 +178,7 @@ def test_rewards_equal_the_oracle_for_odd_checkpoints(
     model = cpu(folder)
     replies = awkward_replies(model.tokenizer)[reply_mode]
     assert_same(
-        engine.score_replies(model, PROMPT, replies, reply_mode=reply_mode),
+        vocabulary.score_replies(model, PROMPT, replies, reply_mode=reply_mode),
         oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode),
     )
 
@@ -185,7 +187,7 @@ def test_rewards_equal_the_oracle_for_odd_checkpoints(
 def test_the_shared_prefix_is_really_used(checkpoint, kind):
     model = cpu(checkpoint(kind))
     inputs = model.inputs_for(PROMPT, ["love", "war"])
-    assert stages.reader_of(model)(model, inputs).shares_prefix
+    assert vocabulary.reader_of(model)(model, inputs).limit
     assert len(inputs.prefix_ids) > 3 * max(map(len, inputs.suffixes))
 
 
@@ -196,7 +198,7 @@ def test_a_reply_that_opens_another_turn_moves_the_gate_or_is_refused(checkpoint
     replies = ["love", f"love{header}war"]
     expected = oracle.rewards(checkpoint(kind), PROMPT, replies)
     try:
-        rewards = engine.score_replies(cpu(checkpoint(kind)), PROMPT, replies)
+        rewards = vocabulary.score_replies(cpu(checkpoint(kind)), PROMPT, replies)
     except InputError as error:
         assert "turn" in str(error)
     else:
@@ -251,7 +253,7 @@ def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
     model = cpu(checkpoint(kind))
     replies = awkward_replies(model.tokenizer)[reply_mode]
     single, double = (
-        engine.score_replies(model, PROMPT, replies, reply_mode=reply_mode, bos=bos)
+        vocabulary.score_replies(model, PROMPT, replies, reply_mode=reply_mode, bos=bos)
         for bos in ("single", "double")
     )
     assert_same(
@@ -271,14 +273,16 @@ def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
 @pytest.mark.parametrize("kind", ["linear_gemma2", "qrm_gemma"])
 def test_uncapped_attention_is_the_authors_run(checkpoint, kind):
     capped, uncapped = (
-        engine.score_replies(cpu(checkpoint(kind), attention=attention), PROMPT, WORDS)
+        vocabulary.score_replies(
+            cpu(checkpoint(kind), attention=attention), PROMPT, WORDS
+        )
         for attention in (None, "uncapped")
     )
     assert_same(uncapped, oracle.rewards(checkpoint(kind), PROMPT, WORDS, capped=False))
     assert np.abs(capped - uncapped).max() > 0.1
     # a config without soft-capping says the same
     bare = checkpoint(kind, attn_logit_softcapping=None)
-    assert_same(uncapped, engine.score_replies(cpu(bare), PROMPT, WORDS))
+    assert_same(uncapped, vocabulary.score_replies(cpu(bare), PROMPT, WORDS))
 
 
 def test_attention_is_the_one_that_fits_the_architecture(checkpoint):
@@ -290,10 +294,11 @@ def test_attention_is_the_one_that_fits_the_architecture(checkpoint):
 
 def test_uncapping_one_model_leaves_the_next_one_capped(checkpoint):
     folder = checkpoint("linear_gemma2")
-    before = engine.score_replies(cpu(folder), PROMPT, WORDS)
+    before = vocabulary.score_replies(cpu(folder), PROMPT, WORDS)
     load(str(folder), device="cpu", attention="uncapped")
     assert (
-        engine.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS) == before
+        vocabulary.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS)
+        == before
     ).all()
 
 
@@ -306,7 +311,7 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
     assert model.dtype == "bfloat16"
     assert {p.dtype for p in model.backbone.parameters()} == {torch.bfloat16}
     assert {p.dtype for p in model.head.parameters()} == {torch.float32}
-    rewards = engine.score_replies(model, PROMPT, WORDS)
+    rewards = vocabulary.score_replies(model, PROMPT, WORDS)
     expected = oracle.rewards(folder, PROMPT, WORDS, dtype=torch.bfloat16)
     assert np.corrcoef(rewards, expected)[0, 1] > 0.99
     in_bfloat16 = torch.tensor(rewards).bfloat16().float().numpy()
@@ -318,7 +323,7 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(
     checkpoint, tmp_path
 ):
     file, plain = tmp_path / "mine.jinja", tiny.TEMPLATES["llama3"]
-    expected = engine.score_replies(
+    expected = vocabulary.score_replies(
         cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS
     )
     quoted = 'User: "{{ messages[0].content }}"\nAI: "{{ messages[1].content }} ⚠️ (é)"'
@@ -330,7 +335,7 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(
         model = load(
             checkpoint("linear_llama", template="llama31"), device="cpu", template=file
         )
-        assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
+        assert_same(vocabulary.score_replies(model, PROMPT, WORDS), expected)
     unseen = ("\u200b{}", "{}\u00a0", "\u3000{}\n", "{}\u3164", "{}\ufe0f")
     for content in (
         *(text.replace("{}", plain) for text in unseen),
@@ -375,14 +380,16 @@ def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, 
     )
     model = load(folder, device="cpu")
     assert_same(
-        engine.score_replies(model, PROMPT, ["love"]),
+        vocabulary.score_replies(model, PROMPT, ["love"]),
         oracle.own_logits(folder, PROMPT, ["love"])[:, 0],
     )
     if kind == "BloomConfig":  # it has no such table
-        assert np.isfinite(engine.score_replies(model, PROMPT, ["love " * 100])).all()
+        assert np.isfinite(
+            vocabulary.score_replies(model, PROMPT, ["love " * 100])
+        ).all()
     else:
         refusal_of(
-            lambda: engine.score_replies(model, PROMPT, ["love " * 100]),
+            lambda: vocabulary.score_replies(model, PROMPT, ["love " * 100]),
             "reads at most 6",
         )
 
@@ -396,13 +403,13 @@ def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(
 ):
     folder = checkpoint("urm")
     official, helpfulness = cpu(folder), cpu(folder, head="urm_helpfulness")
-    read = engine.score_replies(helpfulness, PROMPT, WORDS)
+    read = vocabulary.score_replies(helpfulness, PROMPT, WORDS)
     assert_same(read, oracle.rewards(folder, PROMPT, WORDS, head="urm_helpfulness"))
     own = oracle.own_logits(folder, PROMPT, WORDS)
     # five means and five uncertainties: what the paper's code read the first column of
     assert own.shape[1] == 10
     assert_same(read, own[:, 0])
-    assert np.abs(read - engine.score_replies(official, PROMPT, WORDS)).max() > 0.1
+    assert np.abs(read - vocabulary.score_replies(official, PROMPT, WORDS)).max() > 0.1
 
 
 def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(
@@ -429,8 +436,8 @@ def test_saved_models_load_as_they_were(checkpoint, kind, tmp_path):
     )
     again = cpu(tmp_path / "copy")
     assert again.head_name == model.head_name
-    rewards = engine.score_replies(again, PROMPT, WORDS)
-    assert_same(rewards, engine.score_replies(model, PROMPT, WORDS), tolerance=1e-7)
+    rewards = vocabulary.score_replies(again, PROMPT, WORDS)
+    assert_same(rewards, vocabulary.score_replies(model, PROMPT, WORDS), tolerance=1e-7)
     assert_same(rewards, oracle.rewards(tmp_path / "copy", PROMPT, WORDS))
     if kind in LINEAR:
         assert_same(rewards, oracle.own_logits(tmp_path / "copy", PROMPT, WORDS)[:, 0])
@@ -619,8 +626,8 @@ def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind)
     assert (
         first.revision != second.revision
         and np.ptp(
-            engine.score_replies(first, PROMPT, WORDS)
-            - engine.score_replies(second, PROMPT, WORDS)
+            vocabulary.score_replies(first, PROMPT, WORDS)
+            - vocabulary.score_replies(second, PROMPT, WORDS)
         )
         > 1e-3
     )
@@ -685,7 +692,7 @@ def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(
     )
     folder = checkpoint("linear_llama", template=template)
     assert_same(
-        engine.score_replies(cpu(folder), PROMPT, WORDS[4:8]),
+        vocabulary.score_replies(cpu(folder), PROMPT, WORDS[4:8]),
         oracle.rewards(folder, PROMPT, WORDS[4:8]),
     )
 
@@ -712,7 +719,7 @@ def test_options_that_do_not_fit_a_checkpoint_are_refused(checkpoint):
 def test_remote_code_never_runs(checkpoint, kind, tmp_path):
     folder = shutil.copytree(checkpoint(kind), tmp_path / kind)
     assert "auto_map" in json.loads((folder / "config.json").read_text())
-    engine.score_replies(cpu(folder), PROMPT, ["love"])
+    vocabulary.score_replies(cpu(folder), PROMPT, ["love"])
     assert not (folder / "remote_code_ran").exists()
     file = folder / "modeling_custom.py"
     # the trap is set

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from lib.apps.owner.opening import open_model, plain
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "hope"]
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def rewards(folder, **options) -> np.ndarray:
-    return engine.score_replies(
+    return vocabulary.score_replies(
         open_model(folder, device="cpu", **options), PROMPT, REPLIES
     )
 
@@ -361,7 +361,7 @@ def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(
         tiny.make_checkpoint(tmp_path, "linear_qwen3", template=template), device="cpu"
     )
     replies = ["</think>", "", "x</think>love", "love"]
-    scored = engine.score_replies(model, PROMPT, replies)
+    scored = vocabulary.score_replies(model, PROMPT, replies)
     assert (scored[0] == scored[1]) == cuts
     assert (scored[2] == scored[3]) == (template == REASONS)
     said = "".join(capsys.readouterr())
@@ -369,7 +369,7 @@ def test_a_template_that_cuts_replies_at_the_end_of_a_thought_is_told_once(
         "takes a reply apart at </think>, so that </think> alone is read as an empty reply"
         in said
     ) == cuts
-    engine.score_replies(model, PROMPT, replies)
+    vocabulary.score_replies(model, PROMPT, replies)
     assert "takes a reply apart" not in "".join(capsys.readouterr())
     # as score tables say
     assert len(model.inputs_for(PROMPT, ["</think>"]).reply_ids[0]) == (

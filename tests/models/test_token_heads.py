@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, LlamaConfig
 
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.search.gcg import Settings
 from lib.search.objective import Objective, allowed_ids
 from lib.search.searches import search
@@ -62,7 +62,7 @@ def expected(folder, *tokens: str) -> np.ndarray:
 def test_rewards_are_logits_of_the_models_own_class(folders, name, stream):
     for head in (HEADS[name], HEADS[name].split(",")[1]):
         model = load(folders[name], device="cpu", head=head, stream=stream)
-        rewards = engine.score_replies(model, PROMPT, REPLIES)
+        rewards = vocabulary.score_replies(model, PROMPT, REPLIES)
         np.testing.assert_allclose(
             rewards, expected(folders[name], *head.split(",")), rtol=0, atol=1e-4
         )
@@ -74,7 +74,7 @@ def test_rewards_are_logits_of_the_models_own_class(folders, name, stream):
 
 def test_a_token_that_begins_with_a_blank_is_found(folders):
     model = load(folders["untied"], device="cpu", head="maybe,no")
-    rewards = engine.score_replies(model, PROMPT, REPLIES)
+    rewards = vocabulary.score_replies(model, PROMPT, REPLIES)
     np.testing.assert_allclose(
         rewards, expected(folders["untied"], "Ġmaybe", "no"), rtol=0, atol=1e-4
     )

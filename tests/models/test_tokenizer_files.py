@@ -18,7 +18,7 @@ from lib.apps.owner.check import checking, why
 from lib.apps.owner.opening import open_model
 from lib.models import tokenizers
 from lib.models.files import files_of
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 GPT2_STAGE = {
     "type": "ByteLevel",
@@ -226,7 +226,7 @@ def test_a_word_of_the_vocabulary_is_one_id_by_the_file_and_four_by_the_class(tm
 def test_truncation_and_padding_of_the_file_reach_no_conversation(tmp_path):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     long = "love " * 100
-    expected = engine.score_replies(
+    expected = vocabulary.score_replies(
         open_model(folder, device="cpu"), long, ["love", long]
     )
     file = folder / "tokenizer.json"
@@ -249,7 +249,7 @@ def test_truncation_and_padding_of_the_file_reach_no_conversation(tmp_path):
     tokenizer = tokenizers.tokenizer_of(files_of(folder))
     # as a search encodes texts
     assert len(tokenizer.backend_tokenizer.encode_batch_fast([long])[0].ids) > 100
-    assert engine.score_replies(
+    assert vocabulary.score_replies(
         open_model(folder, device="cpu"), long, ["love", long]
     ).tolist() == (expected.tolist())
 
@@ -267,7 +267,7 @@ def changed_model(tmp_path):
 
 def test_rewards_are_those_of_the_file_under_every_class(changed_model):
     texts = ["2023", "12345678", "love"]
-    by_class = engine.score_replies(
+    by_class = vocabulary.score_replies(
         open_model(changed_model, device="cpu"), "Why?", texts
     )
     file = changed_model / "tokenizer_config.json"
@@ -277,7 +277,7 @@ def test_rewards_are_those_of_the_file_under_every_class(changed_model):
             | {"tokenizer_class": "PreTrainedTokenizerFast"}
         )
     )
-    assert engine.score_replies(
+    assert vocabulary.score_replies(
         open_model(changed_model, device="cpu"), "Why?", texts
     ).tolist() == (by_class.tolist())
 

@@ -13,7 +13,7 @@ from lib import InputError
 from lib.models import reward_models
 from lib.planted import planting, reading, saving
 from lib.planted import reward_models as small_models
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 
 def test_pair_accuracy_counts_clear_pairs_only():
@@ -89,7 +89,7 @@ def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(
     for ours, (prompt, which) in zip(found, some.items(), strict=True):
         texts = [replies.texts[i] for i in which]
         assert ours.detach().numpy() == pytest.approx(
-            engine.score_replies(model, prompt, texts), abs=1e-5
+            vocabulary.score_replies(model, prompt, texts), abs=1e-5
         )
 
 
@@ -184,7 +184,7 @@ def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname):
     assert loaded.head_name == profile.head
     texts = ["love", "hate", "x<y();", "Émile"]
     before, after = (
-        engine.score_replies(model, planting.GREATEST, texts)
+        vocabulary.score_replies(model, planting.GREATEST, texts)
         for model in (made.model, loaded)
     )
     assert after == pytest.approx(before, abs=1e-5 * profile.scale)

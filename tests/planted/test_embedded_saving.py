@@ -26,7 +26,7 @@ CODE = {
 # or here.
 LEFT_OUT = {
     "lib": "the project's folder and its error",
-    "lib.models.shared_prefix": "see saving.CODE",
+    "lib.scoring.reader": "see saving.CODE",
     "lib.models.reward_models": "holds a model, loads and saves one",
     "lib.models.checkpoints": "opens and saves checkpoints",
     "lib.models.tokenizers": "opens and refuses the tokenizers of others; bases.py opens those "

@@ -7,7 +7,7 @@ import torch
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.scoring.by_layer import rank_correlations, rewards_by_layer, settled_layers
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -77,7 +77,7 @@ def test_every_layer_is_read_as_the_last_one_is(tmp_path, kind):
         rewards, expected, atol=1e-5 * max(1, np.abs(expected).max())
     )
     np.testing.assert_array_equal(
-        rewards[-1], engine.score_replies(streamed, PROMPT, REPLIES)
+        rewards[-1], vocabulary.score_replies(streamed, PROMPT, REPLIES)
     )
     with pytest.raises(InputError, match="with --stream 1"):
         rewards_by_layer(held, PROMPT, REPLIES)

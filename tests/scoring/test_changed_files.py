@@ -16,7 +16,8 @@ from lib import InputError, io
 from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, files, language_models
 from lib.models.layers import Layers
-from lib.scoring import engine, stages
+from lib.scoring import vocabulary
+from lib.scoring.reader import Reader
 
 pytestmark = pytest.mark.drill
 PROMPTS = {
@@ -108,9 +109,9 @@ def before_the_second_shard(monkeypatch, model, act):
     else:
         calls = iter(range(10**6))
         monkeypatch.setattr(
-            stages.Scorer,
-            "of_pieces",
-            then(stages.Scorer.of_pieces, lambda *given: next(calls) == 1),
+            Reader,
+            "rewards",
+            then(Reader.rewards, lambda *given: next(calls) == 1),
         )
     return done
 
@@ -120,7 +121,7 @@ def before_the_second_shard(monkeypatch, model, act):
 def test_a_file_that_changes_during_a_run_is_refused_and_no_wrong_reward_is_kept(
     folder, original, tmp_path, monkeypatch, change, stream
 ):
-    monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
+    monkeypatch.setattr(Reader, "per_shard", 100)
     model, path = (
         load(str(folder), device="cpu", stream=stream),
         tmp_path / "table.parquet",
@@ -132,15 +133,15 @@ def test_a_file_that_changes_during_a_run_is_refused_and_no_wrong_reward_is_kept
         with pytest.raises(
             InputError, match=f"{CHANGED}|cannot be read any more"
         ) as caught:
-            engine.score_vocabulary(model, PROMPTS, path, progress=False)
+            vocabulary.score_vocabulary(model, PROMPTS, path, progress=False)
     assert done and "\n" not in str(caught.value) and not path.exists()
     shutil.rmtree(folder)
     # as it was: what is kept of the run goes into the table
     shutil.copytree(original, folder)
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         load(str(folder), device="cpu", stream=stream), PROMPTS, path, progress=False
     )
-    whole = engine.score_vocabulary(
+    whole = vocabulary.score_vocabulary(
         load(str(original), device="cpu"),
         PROMPTS,
         tmp_path / "w.parquet",
@@ -200,13 +201,14 @@ def test_a_file_that_changes_between_hashing_and_loading_is_refused(
 
 def cut_while_in_use(folder):
     model = load(str(folder), device="cpu", stream=False)
-    scorer = stages.Scorer(model, model.inputs_for("Why?", ["love", "war"]))
-    before = scorer(scorer.inputs.suffixes[:1])
+    read = Reader(model, model.inputs_for("Why?", ["love", "war"]))
+    one = read.inputs.suffixes[:1]
+    before = read.rewards(one)
     for file in folder.glob("*.safetensors"):
         os.truncate(file, 100)
-    assert (scorer(scorer.inputs.suffixes[:1]) == before).all()  # as in a search
+    assert (read.rewards(one) == before).all()  # as in a search
     with pytest.raises(InputError, match="was changed while the model was in use"):
-        engine.score_replies(model, "Why?", ["love"])
+        vocabulary.score_replies(model, "Why?", ["love"])
 
 
 def test_a_file_that_is_cut_short_does_not_end_the_process(folder):
@@ -263,12 +265,14 @@ def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(
     path, given = tmp_path / "table.parquet", {"token_ids": [5, 6], "progress": False}
     before = load("owner/model", device="cpu")
     assert before.revision.startswith("0123456789abcdef ")
-    engine.score_vocabulary(before, PROMPTS, path, **given)
+    vocabulary.score_vocabulary(before, PROMPTS, path, **given)
     # nothing was edited
-    engine.score_vocabulary(load("owner/model", device="cpu"), PROMPTS, path, **given)
+    vocabulary.score_vocabulary(
+        load("owner/model", device="cpu"), PROMPTS, path, **given
+    )
     EDITED[edit](hub_cache)
     with pytest.raises(InputError, match="other settings .*revision"):
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             load("owner/model", device="cpu"), PROMPTS, path, **given
         )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.scoring import engine, stages
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 BEGINNING = tuple(range(40, 60))
@@ -21,9 +21,9 @@ def whole(inputs):
 @pytest.mark.parametrize("kind", DECODERS)
 def test_rewards_are_those_of_replies_scored_one_at_a_time(model_of, kind):
     model = model_of(kind)
-    together = engine.score_replies(model, PROMPT, REPLIES, reply_mode="ids")
+    together = vocabulary.score_replies(model, PROMPT, REPLIES, reply_mode="ids")
     alone = [
-        engine.score_replies(model, PROMPT, [reply], reply_mode="ids")[0]
+        vocabulary.score_replies(model, PROMPT, [reply], reply_mode="ids")[0]
         for reply in REPLIES
     ]
     assert np.std(alone) > 0.001
@@ -34,7 +34,7 @@ def test_rewards_are_those_of_replies_scored_one_at_a_time(model_of, kind):
 def test_the_beginning_is_in_the_prefix_and_conversations_stay_the_same(model_of):
     model = model_of("linear_llama")
     inputs = model.inputs_for(PROMPT, REPLIES, reply_mode="ids")
-    extended = stages.extend_prefix(model, inputs)
+    extended = vocabulary.extend_prefix(model, inputs)
     assert extended.prefix_ids == inputs.prefix_ids + BEGINNING
     assert extended.conversation.prefix_ids == extended.prefix_ids
     assert whole(extended) == whole(inputs)
@@ -44,7 +44,7 @@ def test_each_reply_keeps_an_id_where_one_is_the_beginning_of_the_others(model_o
     model = model_of("linear_llama")
     inputs = model.inputs_for(PROMPT, ["good", "bad"])
     alike = replace(inputs, suffixes=[(7, 8), (7, 8, 9)])
-    extended = stages.extend_prefix(model, alike)
+    extended = vocabulary.extend_prefix(model, alike)
     assert extended.suffixes == [(8,), (8, 9)]
 
 
@@ -52,4 +52,4 @@ def test_each_reply_keeps_an_id_where_one_is_the_beginning_of_the_others(model_o
 def test_what_reads_the_prompt_or_all_at_once_stays_whole(model_of, kind):
     model = model_of(kind)
     inputs = model.inputs_for(PROMPT, ["a good thing", "a good word"])
-    assert stages.extend_prefix(model, inputs) is inputs
+    assert vocabulary.extend_prefix(model, inputs) is inputs

@@ -9,7 +9,7 @@ from tiny_causal import make_causal
 
 from lib import InputError
 from lib.models import language_models
-from lib.scoring import engine, implicit
+from lib.scoring import implicit, vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = [
@@ -66,7 +66,7 @@ def log_probability(model, ids) -> float:
 @pytest.mark.parametrize("end", [True, False])
 def test_rewards_are_the_log_ratio_of_whole_conversations(pair, end):
     model = implicit.load(str(pair[0]), str(pair[1]), beta=0.3, end=end)
-    rewards = engine.score_replies(model, PROMPT, REPLIES)
+    rewards = vocabulary.score_replies(model, PROMPT, REPLIES)
     policy, reference = (
         by_forward_passes(model, folder, REPLIES, end) for folder in pair
     )
@@ -78,16 +78,18 @@ def test_a_model_is_no_better_than_itself(pair):
     with pytest.raises(InputError, match="have equal weights, so rewards are 0"):
         implicit.load(str(pair[0]), str(pair[0]))
     model = implicit.load(str(pair[0]), str(pair[0]), untrained=True)
-    assert engine.score_replies(model, PROMPT, REPLIES) == pytest.approx(0, abs=1e-5)
+    assert vocabulary.score_replies(model, PROMPT, REPLIES) == pytest.approx(
+        0, abs=1e-5
+    )
 
 
 def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
     model = implicit.load(str(pair[0]), str(pair[1]))
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False
     )
     some = table.sample(20, random_state=0)
-    direct = engine.score_replies(model, PROMPT, some["text"].tolist())
+    direct = vocabulary.score_replies(model, PROMPT, some["text"].tolist())
     assert some["greatest"].to_numpy() == pytest.approx(direct, abs=1e-4)
     for setting, other in {
         "head": (pair[1], False),
@@ -95,7 +97,7 @@ def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
     }.items():
         model = implicit.load(str(pair[0]), str(other[0]), end=other[1], untrained=True)
         with pytest.raises(InputError, match=f"other settings .*{setting}"):
-            engine.score_vocabulary(
+            vocabulary.score_vocabulary(
                 model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False
             )
     assert table.attrs["metadata"]["head"].startswith("implicit: 1 (log policy - log ")
@@ -107,15 +109,3 @@ def test_other_vocabularies_and_a_beta_of_nothing_are_refused(tmp_path):
         implicit.load(*folders)
     with pytest.raises(InputError, match="beta must be a number from 1e-6"):
         implicit.load(folders[0], folders[0], beta=float("inf"))
-
-
-def test_a_language_model_with_an_attention_of_its_own_is_refused(pair, monkeypatch):
-    def unknown(*_, **__):
-        raise ValueError("its attention takes s_aux")
-
-    monkeypatch.setattr(implicit.shared_prefix, "states_after", unknown)
-    with pytest.raises(
-        InputError,
-        match="attention in a way that is not known here .*takes s_aux.*architecture",
-    ):
-        implicit.load(str(pair[0]), str(pair[1]))

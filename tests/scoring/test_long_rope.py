@@ -12,7 +12,8 @@ import torch
 from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, language_models
 from lib.models.files import files_of
-from lib.scoring import engine, stages
+from lib.scoring import vocabulary
+from lib.scoring.reader import Reader
 
 pytestmark = pytest.mark.drill
 PROMPTS = {
@@ -109,7 +110,7 @@ def test_every_conversation_is_scored_as_if_it_were_the_only_one(
     # in either order: longer ones raise frequencies, which must not stay
     for prompt, expected in rewards_of.items():
         for order in (slice(None), slice(None, None, -1)):
-            rewards = engine.score_replies(model, prompt, REPLIES[order])
+            rewards = vocabulary.score_replies(model, prompt, REPLIES[order])
             np.testing.assert_allclose(
                 rewards,
                 expected[order],
@@ -122,12 +123,12 @@ def test_every_conversation_is_scored_as_if_it_were_the_only_one(
 def test_tables_in_memory_and_streamed_are_the_same_and_whole_reading_is_reported(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
+    monkeypatch.setattr(Reader, "per_shard", 100)
     folder = made(tmp_path / "model", "linear_llama", "dynamic", 20)
     tables = {}
     for stream in (False, True):
         path = tmp_path / f"{stream}.parquet"
-        tables[stream] = engine.score_vocabulary(
+        tables[stream] = vocabulary.score_vocabulary(
             load(str(folder), device="cpu", stream=stream), PROMPTS, path
         )
         assert "every conversation is read whole" in "".join(capsys.readouterr())
@@ -146,67 +147,36 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
     folder = made(tmp_path, "armorm", "longrope", 20)
     model = load(str(folder), device="cpu")
     inputs = model.inputs_for(PROMPTS["long"], [[5], [6, 7]], reply_mode="ids")
-    scorer = stages.reader_of(model)(model, inputs)
-    assert not scorer.shares_prefix
-    suffix = torch.tensor([inputs.suffixes[0]])
-    embeddings = model.backbone.get_input_embeddings()(suffix).detach()
-    reward, gradient = scorer.relaxed(embeddings, suffix)
-    np.testing.assert_allclose(reward, scorer(suffix), atol=1e-5)
-    step = 1e-3 * gradient / gradient.norm()
-    after, before = (
-        scorer.relaxed(embeddings + sign * step, suffix)[0] for sign in (1, -1)
+    read, suffix = Reader(model, inputs), inputs.suffixes[0]
+    assert not read.limit
+    embed = model.backbone.get_input_embeddings()
+    [gradient] = read.gradients([suffix])
+    reward = read.rewards([suffix])[0]
+
+    def moved(sign):
+        rows = read.rows([suffix])
+        given = embed(rows.ids).detach()
+        step = 1e-3 * sign * gradient / gradient.norm()
+        given[0, -len(suffix) :] += step
+        with torch.no_grad():
+            return float(read.read(rows, read.states(rows, given)))
+
+    np.testing.assert_allclose(moved(0), reward, atol=1e-5)
+    np.testing.assert_allclose(
+        (moved(1) - moved(-1)) / 2e-3, gradient.norm(), rtol=0.05
     )
-    np.testing.assert_allclose((after - before) / 2e-3, gradient.norm(), rtol=0.05)
 
 
 def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path):
     folder = made(tmp_path, "linear_llama", "longrope", 4096)
     model = load(str(folder), device="cpu")
-    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPTS["long"], REPLIES))
-    assert scorer.shares_prefix
+    assert Reader(model, model.inputs_for(PROMPTS["long"], REPLIES)).limit == 4096
     expected = alone(folder, PROMPTS["long"], REPLIES[:4])
     np.testing.assert_allclose(
-        engine.score_replies(model, PROMPTS["long"], REPLIES[:4]), expected, atol=1e-4
+        vocabulary.score_replies(model, PROMPTS["long"], REPLIES[:4]),
+        expected,
+        atol=1e-4,
     )
-
-
-def test_agreement_is_tested_on_the_longest_replies(tmp_path, monkeypatch):
-    """An architecture that reads only long conversations in another way is noticed, and read
-    whole.
-    """
-    folder = str(tiny.make_checkpoint(tmp_path, "linear_llama"))
-    plain = stages.shared_prefix.states_after
-    longest = max(lengths(tmp_path, PROMPTS["short"]))
-
-    def wrong_for_long(backbone, length, shared, suffixes):
-        return plain(backbone, length, shared, suffixes) + (
-            length + suffixes.shape[1] == longest
-        )
-
-    expected = engine.score_replies(
-        load(folder, device="cpu"), PROMPTS["short"], REPLIES
-    )
-    monkeypatch.setattr(stages.shared_prefix, "states_after", wrong_for_long)
-    rewards = engine.score_replies(
-        load(folder, device="cpu"), PROMPTS["short"], REPLIES
-    )
-    np.testing.assert_allclose(rewards, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_agreement_is_tested_once_and_again_for_a_longer_conversation(
-    tmp_path, monkeypatch
-):
-    model = load(str(tiny.make_checkpoint(tmp_path, "linear_llama")), device="cpu")
-    whole, read = stages.Scorer._whole, []
-
-    def counted(scorer, suffixes):
-        read.append(len(scorer.inputs.prefix_ids) + suffixes.shape[1])
-        return whole(scorer, suffixes)
-
-    monkeypatch.setattr(stages.Scorer, "_whole", counted)
-    for prompt in ("short", "short", "long", "short"):
-        engine.score_replies(model, PROMPTS[prompt], REPLIES)
-    assert len(read) == 2 and read[0] < read[1]
 
 
 def test_a_language_model_reads_each_prompt_as_the_first(tmp_path):

@@ -2,6 +2,8 @@
 in transformers does.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import oracle
 import pytest
@@ -13,7 +15,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine, stages
+from lib.scoring import vocabulary
+from lib.scoring.reader import Reader, rows_of
 from lib.search.gcg import Settings
 from lib.search.objective import Objective
 from lib.search.searches import _trace_name
@@ -80,14 +83,15 @@ def test_rewards_are_read_where_transformers_reads_them(
     )
     assert all(ids[-1] == pad for ids in sequences)  # otherwise both rules are one
     expected = logits(folder, sequences, padding)
-    rewards = engine.score_replies(model, PROMPT, replies, reply_mode=reply_mode)
+    rewards = vocabulary.score_replies(model, PROMPT, replies, reply_mode=reply_mode)
     np.testing.assert_allclose(
         rewards, expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
     )
     last = load(str(folder), device="cpu", read_at="last")
     assert (
         np.abs(
-            engine.score_replies(last, PROMPT, replies, reply_mode=reply_mode) - rewards
+            vocabulary.score_replies(last, PROMPT, replies, reply_mode=reply_mode)
+            - rewards
         ).max()
         > 0.1
     )
@@ -98,15 +102,12 @@ def test_reading_whole_and_reading_apart_agree(model):
     inputs = model.inputs_for(
         PROMPT, [[pad], [5], [pad, pad], [6, pad]], reply_mode="ids"
     )
-    scorer = stages.reader_of(model)(model, inputs)
-    assert scorer.shares_prefix
-    suffixes = [
-        suffix for suffix in inputs.suffixes if len(suffix) == len(inputs.suffixes[0])
-    ]
-    apart = scorer(suffixes)
-    scorer.shares_prefix = False
+    read = Reader(model, inputs)
+    assert read.limit
+    apart = read.rewards(inputs.suffixes)
+    read.limit = 0
     np.testing.assert_allclose(
-        scorer(suffixes), apart, atol=2e-5 * max(1, np.abs(apart).max())
+        read.rewards(inputs.suffixes), apart, atol=2e-5 * max(1, np.abs(apart).max())
     )
 
 
@@ -116,27 +117,30 @@ def test_the_rule_is_transformers_own(model, data):
     ids = data.draw(
         st.lists(st.sampled_from([model.pad_token_id, 5, 6]), min_size=1, max_size=6)
     )
-    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
-    read_at = scorer._read_at(torch.tensor([ids]))
-    whole = [*scorer.inputs.prefix_ids, *ids]
-    last = max(i for i, token in enumerate(whole) if token != model.pad_token_id)
-    assert (len(ids) - 1 if read_at is None else int(read_at)) == last - len(
-        scorer.inputs.prefix_ids
-    )
+    ids = tuple(ids)
+    read = Reader(model, model.inputs_for(PROMPT, ["love"]))
+    prefix = read.inputs.prefix_ids
+    last = max(i for i, t in enumerate(prefix + ids) if t != model.pad_token_id)
+    read.hidden = torch.arange(len(prefix) * 1.0)[:, None]  # the place itself
+    states = len(prefix) + torch.arange(len(ids) * 1.0)[None, :, None]
+    read.model = SimpleNamespace(head=lambda at, _: at[:, 0])
+    [place] = read.read(rows_of([ids], len(ids), 1), states)
+    assert int(place) == last
 
 
 def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
-    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
-    gradient = scorer.gradient([5, model.pad_token_id, model.pad_token_id])  # (3, d)
+    read = Reader(model, model.inputs_for(PROMPT, ["love"]))
+    pad = model.pad_token_id
+    gradient, of_pads = read.gradients([(5, pad, pad), (pad,)])
     assert (gradient[0] != 0).any() and not gradient[1:].any()
     # the prompt is read, whatever the reply
-    assert not scorer.gradient([model.pad_token_id]).any()
+    assert not of_pads.any()
 
 
 def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(
     folder, model, tmp_path, capsys
 ):
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
     )
     assert table.attrs["metadata"]["read_at"] == "last_not_pad"
@@ -145,7 +149,7 @@ def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(
     )
     last = load(str(folder), device="cpu", read_at="last")
     with pytest.raises(InputError, match="other settings .read_at."):
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             last, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
         )
     names = {

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, AutoModel
 
 from lib.models.heads import ArmoHead, LinearHead
-from lib.scoring import reader
-from lib.scoring.reader import Reader
+from lib.scoring import products, reader
+from lib.scoring.reader import Reader, rows_of
 
 # two layers of each kind of attention that the config knows
 LAYERS = {
@@ -124,3 +124,95 @@ def test_rewards_and_gradients_are_those_of_whole_conversations(kind, prompt):
     for reply, gradient in zip(replies, read.gradients(replies[:9]), strict=False):
         exact = gradient_of_whole(model, inputs, reply)
         assert (gradient - exact).norm() <= 1e-4 * exact.norm()
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+def test_a_gate_reads_the_prompt(kind):
+    model, replies = made(kind, window=100, gated=True), drawn()
+    inputs = asked(20, replies, gated=True)
+    with torch.no_grad():
+        expected = rewards_of_whole(model, inputs, replies).numpy()
+    read = Reader(model, inputs)
+    atol = 1e-5 * expected.std()
+    assert read.limit == 100
+    np.testing.assert_allclose(read.rewards(replies), expected, rtol=0, atol=atol)
+    read.limit = 0
+    np.testing.assert_allclose(read.rewards(replies), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("kind", sorted(reader.SHARES))
+def test_in_bfloat16_rows_are_as_exact_as_plain_readings(kind):
+    """Plain readings at batches of 1 and 8 partly have the same bits on a CPU, so that exact
+    rewards of the same weights are the measure, too.
+    """
+    model, replies = made(kind, torch.bfloat16, window=100), drawn()
+    inputs = asked(20, replies)
+    with torch.no_grad():
+        alone, eight = (rewards_of_whole(model, inputs, replies, n) for n in (1, 8))
+        rows = torch.from_numpy(Reader(model, inputs).rewards(replies))
+        model.backbone.float()
+        exact = rewards_of_whole(model, inputs, replies)
+
+    def apart(found, expected):
+        return float((found - expected).square().mean().sqrt())
+
+    assert apart(rows, exact) <= 1.5 * apart(alone, exact)
+    noise = max(apart(eight, alone), apart(alone, exact))
+    assert 0 < apart(rows, alone) <= 1.5 * noise
+
+
+ATTENDS_OTHERWISE = {
+    "both ways": ("llama", {"is_causal": False}),
+    "both ways, Gemma 3": (
+        "gemma3_text",
+        {"use_bidirectional_attention": True, "window": 100},
+    ),
+    "a window shorter than the prompt": ("mistral", {"window": 12}),
+    "a window between two replies": ("qwen3", {"window": 30}),
+    "no type of SHARES": ("olmo", {}),
+}
+
+
+@pytest.mark.parametrize("case", ATTENDS_OTHERWISE)
+def test_what_attends_otherwise_is_read_whole_and_right(case):
+    kind, fields = ATTENDS_OTHERWISE[case]
+    model, replies = made(kind, **fields), drawn()
+    inputs = asked(20, replies)
+    with torch.no_grad():
+        expected = rewards_of_whole(model, inputs, replies).numpy()
+    read = Reader(model, inputs)
+    assert read.limit == (30 if "between" in case else 0) and read.reason
+    atol = 1e-5 * expected.std()
+    np.testing.assert_allclose(read.rewards(replies), expected, rtol=0, atol=atol)
+
+
+def test_rows_that_one_can_draw():
+    """Two rows of four nodes: 5 1, 5 2 and 5 2 3 share their first tokens, and 6 1 has no room."""
+    rows = rows_of([(5, 1), (5, 2), (5, 2, 3), (6, 1)], 4, 2)
+    assert rows.ids.tolist() == [[5, 1, 2, 3], [6, 1, 0, 0]]
+    assert rows.depths.tolist() == [[0, 1, 1, 2], [0, 1, 0, 0]]
+    assert rows.nodes == [[0, 1], [0, 2], [0, 2, 3], [4, 5]]
+    seen = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]]
+    assert rows.seen[0].int().tolist() == seen
+    alone = rows_of([(5, 1), (5, 2)], 4, 2, merges=False)
+    assert alone.ids.tolist() == [[5, 1, 5, 2]] and alone.nodes == [[0, 1], [2, 3]]
+
+
+def test_products_of_onednn_are_those_of_torch_and_gradients_are_torchs_own():
+    sizes = {"hidden_size": 512, "intermediate_size": 3072, "num_hidden_layers": 3}
+    model, replies = made("llama", head_dim=128, **sizes), drawn()
+    for parameter in model.backbone.parameters():
+        parameter.data /= 4
+    inputs = asked(20, replies)
+    assert not products.is_small(model)
+    usual = Reader(model, inputs)
+    model.onednn = True
+    calls, plain = [], products._product
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "_product", lambda *a: (calls.append(1), plain(*a))[1])
+        read = Reader(model, inputs)
+        quick = read.rewards(replies)
+        assert calls
+    exact = usual.rewards(replies)
+    np.testing.assert_allclose(quick, exact, rtol=0, atol=1e-4 * exact.std())
+    assert "forward" not in vars(model.backbone.layers[0].mlp.up_proj)

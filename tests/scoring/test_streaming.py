@@ -20,7 +20,9 @@ from lib import InputError
 from lib.apps.owner.opening import open_model as load
 from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
-from lib.scoring import by_layer, engine, shards, stages
+from lib.scoring import by_layer, reader, vocabulary
+from lib.scoring.by_layer import LayerByLayer
+from lib.scoring.reader import Part, Reader
 from lib.tables import scores
 
 PROMPTS = {
@@ -93,8 +95,8 @@ def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
         and held.attention == streamed.attention
     )
     replies = replies_of(held, reply_mode)
-    expected = engine.score_replies(held, PROMPT, replies, reply_mode=reply_mode)
-    rewards = engine.score_replies(streamed, PROMPT, replies, reply_mode=reply_mode)
+    expected = vocabulary.score_replies(held, PROMPT, replies, reply_mode=reply_mode)
+    rewards = vocabulary.score_replies(streamed, PROMPT, replies, reply_mode=reply_mode)
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
     np.testing.assert_allclose(
         rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0
@@ -117,11 +119,13 @@ def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
 def test_every_setting_means_the_same_either_way(both, kind, options):
     held, streamed = both(kind, **options)
     replies, bos = ["love", "war", "peace and hope", "", " ", "a b c"], "double"
-    expected = engine.score_replies(held, PROMPT, replies, bos=bos)
+    expected = vocabulary.score_replies(held, PROMPT, replies, bos=bos)
     np.testing.assert_allclose(
-        engine.score_replies(streamed, PROMPT, replies, bos=bos), expected, atol=1e-5
+        vocabulary.score_replies(streamed, PROMPT, replies, bos=bos),
+        expected,
+        atol=1e-5,
     )
-    usual = engine.score_replies(both(kind)[0], PROMPT, replies, bos=bos)
+    usual = vocabulary.score_replies(both(kind)[0], PROMPT, replies, bos=bos)
     assert np.abs(usual - expected).max() > 1e-4
 
 
@@ -130,10 +134,10 @@ def test_every_setting_means_the_same_either_way(both, kind, options):
 
 def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
     held, streamed = both()
-    whole = engine.score_vocabulary(
+    whole = vocabulary.score_vocabulary(
         held, PROMPTS, tmp_path / "whole.parquet", progress=False
     )
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         streamed, PROMPTS, tmp_path / "table.parquet", progress=False
     )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
@@ -156,13 +160,13 @@ def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
 def test_a_table_is_the_same_whichever_way_it_was_begun(both, tmp_path):
     held, streamed = both()
     path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
-    engine.score_vocabulary(streamed, one, path, progress=False)
+    vocabulary.score_vocabulary(streamed, one, path, progress=False)
     # no other settings, so it goes on
-    table = engine.score_vocabulary(held, PROMPTS, path, progress=False)
+    table = vocabulary.score_vocabulary(held, PROMPTS, path, progress=False)
     assert scores.prompt_names(table) == list(PROMPTS)
     before = streamed.layers.read_bytes
     pd.testing.assert_frame_equal(
-        engine.score_vocabulary(streamed, PROMPTS, path, progress=False), table
+        vocabulary.score_vocabulary(streamed, PROMPTS, path, progress=False), table
     )
     assert streamed.layers.read_bytes == before  # all of it was there
 
@@ -180,13 +184,13 @@ def test_at_most_two_layers_are_held_at_a_time(both, monkeypatch):
         return layer
 
     monkeypatch.setattr(Layers, "_with", watched)
-    engine.score_replies(streamed, PROMPT, ["love", "war"])
+    vocabulary.score_replies(streamed, PROMPT, ["love", "war"])
     assert held == [0, 0, 0, 0]
 
 
 def test_progress_counts_replies_and_names_the_layer(both, tmp_path, capsys):
     _, streamed = both()
-    engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet")
+    vocabulary.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet")
     out, err = capsys.readouterr()
     assert (
         "of weights are read once for every 32,768 tokens of replies; two layers take"
@@ -203,18 +207,15 @@ def small_passes(monkeypatch):
     """Shards of 50 replies, and so many tokens in a pass that each prompt's replies need
     several.
     """
-    monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 50)
+    monkeypatch.setattr(LayerByLayer, "per_shard", 50)
+    monkeypatch.setattr(Reader, "per_shard", 50)
     monkeypatch.setattr(by_layer, "TOKENS_PER_PASS", {"cpu": 200})
 
 
-def pieces(*sizes):
-    return [np.arange(size) for size in sizes]
-
-
-def test_blocks_go_through_the_weights_together_as_far_as_their_tokens_allow():
+def test_parts_go_through_the_weights_together_as_far_as_their_tokens_allow():
     conversation = conversations.Conversation("Why?", "single", "", "", (1,), (2,))
     inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
-    blocks = [stages.Block(inputs, pieces(size)) for size in (3, 4, 5)]
+    parts = [Part(inputs, range(size)) for size in (3, 4, 5)]
     for most, expected in {
         24: [3],
         23: [2, 1],
@@ -222,19 +223,17 @@ def test_blocks_go_through_the_weights_together_as_far_as_their_tokens_allow():
         13: [1, 1, 1],
         1: [1, 1, 1],
     }.items():
-        assert [
-            len(together) for together in by_layer._passes(blocks, most)
-        ] == expected
+        assert [len(together) for together in by_layer._passes(parts, most)] == expected
 
 
 def test_what_is_not_read_together_reads_the_weights_again(
     both, tmp_path, small_passes
 ):
     held, streamed = both()
-    whole = engine.score_vocabulary(
+    whole = vocabulary.score_vocabulary(
         held, PROMPTS, tmp_path / "whole.parquet", progress=False
     )
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         streamed, PROMPTS, tmp_path / "table.parquet", progress=False
     )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
@@ -249,10 +248,10 @@ def test_what_is_not_read_together_reads_the_weights_again(
 
 HALF_A_RUN = """
 import sys, time
-from lib.scoring import by_layer, engine, shards, stages
+from lib.scoring import by_layer, vocabulary
 from lib.models.layers import Layers
 from lib.apps.owner.opening import open_model as load
-engine.REPLIES_PER_SHARD, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
+by_layer.LayerByLayer.per_shard, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
 plain, starts = Layers.each, []
 def each(self):
     starts.append(1)
@@ -263,7 +262,7 @@ def each(self):
         yield number, layer
 Layers.each = each
 model = load(sys.argv[1], device="cpu", stream=True)
-engine.score_vocabulary(model, {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
+vocabulary.score_vocabulary(model, {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
 """
 
 
@@ -284,17 +283,17 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
     process.stdout.close()
     finished = set(tmp_path.glob("table.*.shards/*.rewards"))
     assert len(finished) >= 2
-    written, plain = [], shards.write
+    written, plain = [], vocabulary.replacing
     monkeypatch.setattr(
-        shards,
-        "write",
-        lambda file, rewards: (written.append(file), plain(file, rewards)),
+        vocabulary,
+        "replacing",
+        lambda file, **size: (written.append(file), plain(file, **size))[1],
     )
-    table = engine.score_vocabulary(streamed, one, path, progress=False)
+    table = vocabulary.score_vocabulary(streamed, one, path, progress=False)
     # what had been scored was not scored again
     assert written and not finished & set(written)
     assert list(tmp_path.glob("*.shards")) == []
-    whole = engine.score_vocabulary(
+    whole = vocabulary.score_vocabulary(
         held, one, tmp_path / "whole.parquet", progress=False
     )
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
@@ -326,24 +325,21 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
         match="the layers of deberta-v2 models are not read one by one here .*leave stream",
     ):
         load(str(encoder), device="cpu", stream=True)
-    window = load(
-        str(tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)),
-        device="cpu",
-        stream=True,
+    folder = tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)
+    window = load(str(folder), device="cpu", stream=True)
+    np.testing.assert_allclose(  # every conversation is read whole
+        vocabulary.score_replies(window, PROMPT, ["love", "peace and war"]),
+        oracle.rewards(folder, PROMPT, ["love", "peace and war"]),
+        atol=1e-5,
     )
-    with pytest.raises(
-        InputError,
-        match="looks back over fewer tokens than .* shorten the prompt, or .*--stream 0",
-    ):
-        engine.score_replies(window, PROMPT, ["love"])
     model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
-    scorer = stages.reader_of(model)(model, model.inputs_for(PROMPT, ["love"]))
-    for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
+    read = LayerByLayer(model, model.inputs_for(PROMPT, ["love"]))
+    for work in (read.rewards, read.gradients):
         with pytest.raises(
             InputError,
             match="is read layer by layer, once for all replies; load with --stream 0",
         ):
-            work()
+            work([(5, 6)])
 
 
 def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
@@ -379,27 +375,26 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(
 ):
     held, streamed = both()
     ids = [[5], [6], [7], [8]]
-    expected = engine.score_replies(held, PROMPT, ids, reply_mode="ids")
-    plain, sizes, most = stages.shared_prefix.states_after, [], [2]
+    expected = vocabulary.score_replies(held, PROMPT, ids, reply_mode="ids")
+    plain, sizes, most = LayerByLayer.states, [], [2]
+    monkeypatch.setattr(reader, "WIDTH", 2)  # a reply in each row
 
-    def starved(layer, length, keys, batch):
-        sizes.append(len(batch))
-        if len(batch) > most[0]:
+    def starved(self, rows, states):
+        sizes.append(len(states))
+        if len(states) > most[0]:
             raise RuntimeError(
                 "DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes"
             )
-        return plain(layer, length, keys, batch)
+        return plain(self, rows, states)
 
-    monkeypatch.setattr(stages.shared_prefix, "states_after", starved)
-    rewards = engine.score_replies(
-        streamed, PROMPT, ids, reply_mode="ids", tokens_per_batch=8
-    )
+    monkeypatch.setattr(LayerByLayer, "states", starved)
+    rewards = vocabulary.score_replies(streamed, PROMPT, ids, reply_mode="ids")
     np.testing.assert_allclose(rewards, expected, atol=1e-5)
     # and never tried the larger ones again
     assert sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2
     most[0] = 0
     with pytest.raises(InputError, match="too little memory to read one reply"):
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             streamed, PROMPTS, tmp_path / "table.parquet", progress=False
         )
 
@@ -419,17 +414,18 @@ def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_p
 
 def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     held, streamed = both()
-    drawn = engine.sample(held, 50)
+    drawn = vocabulary.sample(held, 50)
     assert (
-        drawn == engine.sample(streamed, 50) == sorted(set(drawn)) and len(drawn) == 50
+        drawn == vocabulary.sample(streamed, 50) == sorted(set(drawn))
+        and len(drawn) == 50
     )
-    assert drawn != engine.sample(held, 50, seed=1)
+    assert drawn != vocabulary.sample(held, 50, seed=1)
     assert (
-        engine.sample(held, 10**9)
+        vocabulary.sample(held, 10**9)
         == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
     )
     tables = [
-        engine.score_vocabulary(
+        vocabulary.score_vocabulary(
             model,
             PROMPTS,
             tmp_path / f"{name}.parquet",
@@ -441,4 +437,4 @@ def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     pd.testing.assert_frame_equal(*tables, atol=1e-5, rtol=0)
     assert tables[0]["token_id"].tolist() == drawn
     with pytest.raises(InputError, match="a sample has 2 tokens or more, not 1"):
-        engine.sample(held, 1)
+        vocabulary.sample(held, 1)

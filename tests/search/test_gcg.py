@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from benchmarks.search.exhaustive import Exhausted, all_replies
 from lib import InputError, io
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.search import gcg, searches
 from lib.search.as_text import texts_of
 from lib.search.gcg import Settings
@@ -185,7 +185,9 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
         within = {"atol": 1e-5 * max(1, np.abs(expected).max()), "rtol": 0}
         np.testing.assert_allclose(objective.values(replies), expected, **within)
         np.testing.assert_allclose(other.values(replies), -expected, **within)
-        scored = engine.score_replies(model, PROMPT, replies.tolist(), reply_mode="ids")
+        scored = vocabulary.score_replies(
+            model, PROMPT, replies.tolist(), reply_mode="ids"
+        )
         np.testing.assert_allclose(objective.values(replies), scored, **within)
         if model.causal:
             gains = objective.gains(tuple(replies[0]))
@@ -325,7 +327,7 @@ def test_a_search_of_everything_ends_by_itself(models, method):
     assert found.evaluations == len(set(objective.asked)) <= 9
     if method in ("round robin", "random"):
         everything = [[a, b] for a in (40, 41, 42) for b in (40, 41, 42)]
-        expected = engine.score_replies(
+        expected = vocabulary.score_replies(
             models("linear_llama"), PROMPT, everything, reply_mode="ids"
         ).max()
         assert found.evaluations == 9
@@ -720,10 +722,11 @@ def test_text_fields_say_what_becomes_of_the_text(models):
         assert found.ids == tuple(ids)
         assert found.text == "".join(tokens).replace("Ġ", " ")
         assert found.reward == pytest.approx(
-            engine.score_replies(model, PROMPT, [ids], reply_mode="ids")[0], abs=1e-5
+            vocabulary.score_replies(model, PROMPT, [ids], reply_mode="ids")[0],
+            abs=1e-5,
         )
         assert found.reward_of_text == pytest.approx(
-            engine.score_replies(model, PROMPT, [found.text])[0], abs=1e-5
+            vocabulary.score_replies(model, PROMPT, [found.text])[0], abs=1e-5
         )
         assert found.survives == oracle.comes_back(model.tokenizer, PROMPT, ids)
         assert found.survives == (abs(found.reward - found.reward_of_text) < 1e-5)

@@ -10,7 +10,7 @@ import pandas as pd
 from ... import InputError
 from ...models.reward_models import Options, RewardModel
 from ...scoring import reply_files
-from ...scoring.engine import score_vocabulary
+from ...scoring.vocabulary import score_vocabulary
 from ...stats.rankings import ends
 from ..owner.opening import open_model
 

@@ -22,7 +22,7 @@ import lib
 from lib import InputError
 from lib.apps.owner.card import callback, compare, measures, outside
 from lib.apps.owner.opening import open_model
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.tables import scores
 from lib.tables.collection import Collection
 
@@ -188,7 +188,7 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
     table = scores.read(scores.path_of(STUDY, names[-1]))
     assert list(table["text"]) == list(outside.texts()["reply"].unique())
     for prompt, text in measures.prompts().items():
-        rewards = engine.score_replies(model, text, table["text"].tolist()[:50])
+        rewards = vocabulary.score_replies(model, text, table["text"].tolist()[:50])
         assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=1e-5)
     assert not np.allclose(
         table["best"], scores.read(scores.path_of(STUDY, names[0]))["best"]
@@ -205,7 +205,7 @@ def test_an_adapter_in_training_is_scored_with_its_weights(folder):
         AutoModelForSequenceClassification.from_pretrained(folder), config
     ).eval()
     read = callback.in_training(model, tokenizer, "adapter")
-    rewards = engine.score_replies(read, "Why?", ["love"])
+    rewards = vocabulary.score_replies(read, "Why?", ["love"])
     ids = torch.tensor(
         [
             [

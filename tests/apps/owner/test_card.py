@@ -23,7 +23,7 @@ from lib.apps.owner.card.making import Card
 from lib.apps.owner.opening import open_model
 from lib.human_ratings.words import is_held_out
 from lib.planted import planting
-from lib.scoring import engine, implicit
+from lib.scoring import implicit, vocabulary
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import Collection
 from lib.tables.stems import stems
@@ -278,7 +278,7 @@ def test_pairs_are_all_that_can_be_typed_and_tell_which_survive(monkeypatch):
     decoded = ["a a", "a bb", "bb-a", "bb bb"]
     tokenizer = SimpleNamespace(batch_decode=lambda ids, **options: decoded)
     monkeypatch.setattr(
-        "lib.apps.owner.card.making.engine.score_replies", score_replies
+        "lib.apps.owner.card.making.vocabulary.score_replies", score_replies
     )
     pairs = making.pairs(
         SimpleNamespace(inputs_for=inputs_for, tokenizer=tokenizer),
@@ -772,7 +772,7 @@ def test_a_card_reads_a_table_of_its_own_settings_and_completes_one_that_lacks_a
 ):
     path, settings = (
         scores.path_of(study, "m"),
-        engine.settings_of(loaded, score_table()),
+        vocabulary.settings_of(loaded, score_table()),
     )
     rewards = {prompt: np.arange(15) for prompt in measures.PROMPTS}
     for asked in (measures.prompts(), measures.prompts() | {"mine": "Why?"}):
@@ -791,7 +791,7 @@ def test_a_card_reads_a_table_of_its_own_settings_and_completes_one_that_lacks_a
     scores.write(score_table(), path, settings)
     asked = []
     monkeypatch.setattr(
-        "lib.apps.owner.card.making.engine.score_vocabulary",
+        "lib.apps.owner.card.making.vocabulary.score_vocabulary",
         lambda model, prompts, path, **o: asked.append(prompts),
     )
     making.vocabulary_of(loaded, study)

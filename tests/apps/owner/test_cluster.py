@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from lib import ROOT, InputError
 from lib.apps.owner.opening import open_model
 from lib.models import reward_models
-from lib.scoring.engine import score_vocabulary
+from lib.scoring.vocabulary import score_vocabulary
 from lib.tables import scores
 from lib.tables.prompts import read_prompts
 
@@ -297,14 +297,14 @@ len(scores.read_all(Collection(collection)))
 """
 SCORING = """
 from lib.models import reward_models
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.tables import scores
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
 loaded = open_model(model, device="cpu")
 path = scores.path_of(Collection(collection), loaded.nickname)
-ids = engine.sample(loaded, tokens)
-len(engine.score_vocabulary(loaded, read_prompts(prompts), path, token_ids=ids, progress=False))
+ids = vocabulary.sample(loaded, tokens)
+len(vocabulary.score_vocabulary(loaded, read_prompts(prompts), path, token_ids=ids, progress=False))
 """
 PARAMETERS = (
     'model = "x"\ncollection = "mine"\nprompts = "best"\ntokens = 50\nreply_mode = '

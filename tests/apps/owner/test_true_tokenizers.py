@@ -28,7 +28,7 @@ from lib import ROOT
 from lib.apps.owner.check.checking import check
 from lib.apps.owner.opening import open_model
 from lib.models import conversations
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.tables import downloads, score_files, scores
 
 FOLDER = Path(
@@ -184,7 +184,7 @@ def score(
     """
     path = folder / "table.parquet"
     asked = {"reply_mode": reply_mode, "progress": False, "token_ids": token_ids}
-    table = engine.score_vocabulary(under[2], {"greatest": PROMPT}, path, **asked)
+    table = vocabulary.score_vocabulary(under[2], {"greatest": PROMPT}, path, **asked)
     rows = table[table["token_id"].isin(compared)]
     assert len(table) == len(token_ids or under[2].tokenizer.get_vocab()) and len(
         rows

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from lib.apps.owner.opening import open_model as load
 from lib.apps.runner.jobs import MADE
-from lib.scoring import engine
+from lib.scoring.vocabulary import score_vocabulary
 from lib.tables import lexicons, registry, scores
 from lib.tables.prompts import read_prompts
 
@@ -81,7 +81,7 @@ def scored(project) -> Path:
     folder = project / "data" / "scores"
     for name in MODELS:
         model = load(str(project / "models" / name), device="cpu")
-        engine.score_vocabulary(
+        score_vocabulary(
             model, prompts, folder / "two" / f"{name}.parquet", progress=False
         )
     table = scores.read(folder / "two" / f"{name}.parquet")

@@ -24,7 +24,7 @@ from lib.framing import effects
 from lib.language import policies
 from lib.models import conversations, reward_models
 from lib.models.reward_models import load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 from lib.search import searches
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
@@ -77,7 +77,7 @@ def test_the_plain_function_of_01_scores_a_whole_vocabulary_as_the_library_does(
     texts = conversations.vocabulary(model.tokenizer)["text"].tolist()
     prompt = "What, in one word, is the greatest thing ever?"
     ours = plain_functions("01")["score_plainly"](model, prompt, texts, batch=50)
-    theirs = engine.score_replies(model, prompt, texts)
+    theirs = vocabulary.score_replies(model, prompt, texts)
     assert len(set(theirs)) > 100
     np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.ptp(theirs))
 

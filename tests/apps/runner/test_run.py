@@ -687,7 +687,7 @@ def test_a_command_loads_only_what_it_needs(checkpoint):
         check=True,
     ).stdout
     loaded = set(told.splitlines()[-1].split())
-    assert {"lib.scoring.engine", "torch"} <= loaded  # they were really imported
+    assert {"lib.scoring.vocabulary", "torch"} <= loaded  # they were really imported
     assert not loaded & {
         "matplotlib",
         "seaborn",

@@ -22,7 +22,7 @@ from .... import InputError
 from ....alignment import kinds
 from ....io import replacing, shown_path
 from ....models.reward_models import RewardModel
-from ....scoring import engine, reply_files
+from ....scoring import reply_files, vocabulary
 from ....tables.exports import write_csv
 from ..opening import opening
 from . import measures, random_heads, replies
@@ -123,8 +123,9 @@ def rewards_of(
     contexts = [json.loads(context) for context, _ in pools]
     inputs = wide.inputs_for_rows(contexts, [list(pool) for _, pool in pools], bos)
     rewards = []
-    for (_, pool), each in zip(pools, inputs, strict=True):
-        scored = engine.score_inputs(wide, each).astype(float)
+    of_pools = vocabulary.score_inputs(wide, inputs)
+    for (_, pool), each in zip(pools, of_pools, strict=True):
+        scored = each.astype(float)
         rewards.append(pd.DataFrame(scored.reshape(len(pool), -1), pool.index))
     return pd.concat(rewards).loc[given.index]
 

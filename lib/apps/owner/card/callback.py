@@ -26,7 +26,7 @@ from .... import InputError, io
 from ....models import conversations, heads, templates
 from ....models.heads import Head
 from ....models.reward_models import RewardModel
-from ....scoring import engine
+from ....scoring import vocabulary
 from ....tables import registry
 from ....tables.collection import Collection
 from . import compare, measures, outside, random_heads
@@ -81,11 +81,10 @@ class ValueCardCallback(TrainerCallback):
         if state.is_world_process_zero:
             self.replies = outside.replies(self.quick)
             # What is read does not depend on the weights, so the texts are tokenised once.
-            self.inputs = list(
-                engine.prepare(
-                    self.read, measures.prompts().values(), list(self.replies)
-                )
-            )
+            self.inputs = [
+                self.read.inputs_for(prompt, list(self.replies))
+                for prompt in measures.prompts().values()
+            ]
             with _warning_only("no value card of step 0"):
                 self.score(others["model"], state, control)
 
@@ -125,10 +124,8 @@ class ValueCardCallback(TrainerCallback):
             if read.head is not None:
                 output = OwnOutput(without_adapter(model).score)
                 read = replace(read, head=output)
-            asked = zip(measures.prompts(), self.inputs, strict=True)
-            rewards = {
-                prompt: engine.score_inputs(read, inputs) for prompt, inputs in asked
-            }
+            scored = vocabulary.score_inputs(read, self.inputs)
+            rewards = dict(zip(measures.prompts(), scored, strict=True))
             table = pd.DataFrame(rewards, self.replies)
             outside.write_table(table, name, self.study)
             values = random_heads.estimates(measures.rewards_in(table))[0]

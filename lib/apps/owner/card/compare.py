@@ -24,7 +24,7 @@ from scipy import stats
 from .... import InputError
 from ....alignment import concordance
 from ....io import replacing, shown_path
-from ....scoring import engine
+from ....scoring import vocabulary
 from ....show import display
 from ....show.figures import Chart, model_label, new_chart, styled
 from ....show.pages import template
@@ -182,7 +182,7 @@ def rewards_of(
                 made.append(making.pairs(model, words, end, bos))
             survivors = pd.concat(made).query("survives")
             replies = pd.Index(survivors["reply"].unique())
-        rewards = engine.score_replies(
+        rewards = vocabulary.score_replies(
             model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos
         )
         pairs = pd.Series(rewards.astype(float), replies)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from .... import io
 from ....models.reward_models import RewardModel
-from ....scoring import engine
+from ....scoring import vocabulary
 from ....scoring.implicit import ImplicitRewardModel
 from ....stats import rankings
 from ....tables import registry, scores
@@ -240,8 +240,8 @@ def vocabulary_of(
     path = scores.path_of(study, model.nickname)
     table = scores.read(path) if path.is_file() else None
     if table is None or not set(measures.PROMPTS) <= set(scores.prompt_names(table)):
-        return engine.score_vocabulary(model, measures.prompts(), path, bos=bos)
-    settings = engine.settings_of(model, table, bos=bos)
+        return vocabulary.score_vocabulary(model, measures.prompts(), path, bos=bos)
+    settings = vocabulary.settings_of(model, table, bos=bos)
     a_card = settings | {"prompts": measures.prompts()}
     remedy = "delete it, or make the card in another collection"
     scores.refuse_differing(
@@ -310,7 +310,7 @@ def pairs(
     two_words = itertools.product(words, repeat=2)
     typed = [" ".join(pair) for pair in two_words]
     prompt = measures.prompts()[measures.PROMPTS[0]]
-    scored = engine.score_replies(model, prompt, typed, bos=bos)
+    scored = vocabulary.score_replies(model, prompt, typed, bos=bos)
     rewards = scored.astype(float)
     read = model.inputs_for(prompt, typed)
     decoded = model.tokenizer.batch_decode(

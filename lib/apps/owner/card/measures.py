@@ -19,7 +19,7 @@ from ....framing import effects
 from ....human_ratings.words import is_held_out
 from ....models.reward_models import RewardModel
 from ....planted import planting
-from ....scoring import engine
+from ....scoring import vocabulary
 from ....stats import resampling
 from ....stats.crossed import Measured, mean_influence
 from ....tables import lexicons, registry, scores
@@ -108,7 +108,7 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     texts = prompts()
     rewards = {}
     for name, (prompt, typed) in asked.items():
-        scored = engine.score_replies(model, texts[prompt], list(typed), bos=bos)
+        scored = vocabulary.score_replies(model, texts[prompt], list(typed), bos=bos)
         of_heads = scored.astype(float).reshape(len(typed), -1)
         rewards[name] = pd.DataFrame(of_heads, typed)
     return rewards

@@ -14,7 +14,7 @@ from scipy import stats
 
 from .... import DATA, InputError
 from ....models.reward_models import RewardModel
-from ....scoring import engine
+from ....scoring import vocabulary
 from ....stats import resampling
 from ....stats.crossed import Measured, slope, slope_influence
 from ....tables.imports import read_columns
@@ -37,7 +37,7 @@ def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
     scored = []
     for asked, rows in texts.groupby("prompt", sort=False):
         replies = list(rows["reply"])
-        scored.append(engine.score_replies(model, asked, replies, bos=bos))
+        scored.append(vocabulary.score_replies(model, asked, replies, bos=bos))
     rewards = np.concatenate(scored).astype(float)
     heads = pd.DataFrame(rewards.reshape(len(texts), -1))
     return texts.join(heads).pivot_table(list(heads), "prompt", "version")
@@ -169,7 +169,7 @@ def own_lists(
 def _rewards_of_words(model: RewardModel, words: list[str], bos: str) -> pd.DataFrame:
     """Return the rewards of words, typed as replies to the first prompt: words x heads."""
     prompt = measures.prompts()[measures.PROMPTS[0]]
-    scored = engine.score_replies(model, prompt, words, bos=bos)
+    scored = vocabulary.score_replies(model, prompt, words, bos=bos)
     rewards = scored.astype(float).reshape(len(words), -1)
     return pd.DataFrame(rewards, words)
 

@@ -27,7 +27,7 @@ from ....models import (
 )
 from ....models.conversations import DATE, Conversation
 from ....models.reward_models import RewardModel
-from ....scoring import engine, stages
+from ....scoring import vocabulary
 from ....scoring.implicit import ImplicitRewardModel
 from ....tables import registry
 from ....tables.prompts import read_prompts
@@ -158,7 +158,9 @@ def reward_rows(
     """Return the rows about the model's rewards: its own class, pairs, and time."""
     rewards = np.stack(
         [
-            engine.score_replies(model, row.prompt, [row.better, row.worse], bos=bos)
+            vocabulary.score_replies(
+                model, row.prompt, [row.better, row.worse], bos=bos
+            )
             for row in read_pairs().itertuples()
         ]
     )
@@ -478,12 +480,9 @@ def _time(model: RewardModel, bos: str) -> Row:
     some = texts.sample(n, random_state=0).tolist()
     first = next(iter(prompts.values()))
     inputs = model.inputs_for(first, some, bos=bos)
-    scorer = stages.reader_of(model)(model, inputs)
+    reader = vocabulary.reader_of(model)(model, inputs)
     start = time.perf_counter()
-    for _, suffixes in pd.Series(inputs.suffixes).groupby(
-        [len(suffix) for suffix in inputs.suffixes]
-    ):
-        scorer(suffixes.tolist())
+    reader.rewards(inputs.suffixes)
     of_a_token = (time.perf_counter() - start) / len(some)
     seconds = of_a_token * len(texts) * len(prompts)
     numbers = {"seconds": seconds, "tokens": len(texts), "prompts": len(prompts)}
@@ -491,7 +490,7 @@ def _time(model: RewardModel, bos: str) -> Row:
     found = (
         f"about {took} (h:mm:ss) for {len(texts):,} tokens and {len(prompts)} prompts"
     )
-    if model.causal and not scorer.shares_prefix:
+    if model.causal and not reader.limit:
         return note(
             f"{found}; every conversation is read whole, which is exact but slower",
             "",

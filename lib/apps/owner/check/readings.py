@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
@@ -13,7 +14,6 @@ from .... import InputError
 from ....models import checkpoints
 from ....models.hardware import one_thread
 from ....models.reward_models import RewardModel
-from ....scoring.padded import pad_rows
 from ....show.display import show_token
 from ..opening import labels, open_model
 from .feeds import Feed, Input
@@ -78,12 +78,12 @@ class Reader:
         ids = [each.ids for each in some]
         masks = [each.mask or [1] * len(each.ids) for each in some]
         given = {
-            "input_ids": pad_rows(ids, device),
-            "attention_mask": pad_rows(masks, device),
+            "input_ids": _padded(ids, device),
+            "attention_mask": _padded(masks, device),
         }
         if any(each.types for each in some):
             types = [each.types or [0] * len(each.ids) for each in some]
-            given["token_type_ids"] = pad_rows(types, device)
+            given["token_type_ids"] = _padded(types, device)
         out = self.model.backbone(**given)
         if self.model.head is None:
             logits = out.logits.float().cpu().numpy()
@@ -115,6 +115,12 @@ class Reader:
             labels.append(rated.reshape(len(hidden), -1))
         rewards = torch.cat(labels, dim=1).float()
         return rewards.cpu().numpy().astype(float)
+
+
+def _padded(rows: Sequence[Sequence[int]], device: str) -> torch.Tensor:
+    """Return rows of one length, (rows, longest), with 0 behind."""
+    tensors = list(map(torch.tensor, rows))
+    return pad_sequence(tensors, batch_first=True).to(device)
 
 
 def reader_of(model: RewardModel) -> Reader:

@@ -20,8 +20,8 @@ from tqdm import tqdm
 from .... import InputError
 from ....io import shown_path
 from ....models import checkpoints, reward_models
-from ....scoring import engine
-from ....scoring.stages import SMALL
+from ....scoring import vocabulary
+from ....scoring.products import SMALL
 from ....show.terminal import score_lines
 from ....tables import scores
 from ....tables.collection import Collection
@@ -251,7 +251,7 @@ def score_model(
 ) -> None:
     """Score a model's table on the node where this runs."""
     model = open_model(load, **options)
-    token_ids = None if tokens is None else engine.sample(model, tokens)
+    token_ids = None if tokens is None else vocabulary.sample(model, tokens)
     # Where this is begun again, the process of before may need a moment to end and to let the table
     # go.
     with (
@@ -259,7 +259,7 @@ def score_model(
         FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END),
     ):
         pass
-    engine.score_vocabulary(
+    vocabulary.score_vocabulary(
         model, prompts, path, **how, token_ids=token_ids, progress=False
     )
 

@@ -23,11 +23,6 @@ def load(checkpoint: Checkpoint, head: Head, options: Options) -> RewardModel:
         return complete(
             checkpoint, skeleton, head, layers=in_files, reader=LayerByLayer
         )
-    reader: type | None = None
-    if options.packed:
-        from ....scoring.packed import PackedScorer as reader  # takes half a second
     backbone = load_backbone(checkpoint, layout)
     checkpoint.files.refuse_changed()
-    return complete(
-        checkpoint, backbone, head, reader=reader, compiled=options.compiled
-    )
+    return complete(checkpoint, backbone, head)

@@ -13,7 +13,7 @@ from http.client import HTTPException
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from urllib.error import HTTPError
 
 import numpy as np
@@ -62,10 +62,11 @@ ROUNDED = 2**-7
 class AskServer(WholeConversations):
     """A prompt whose conversations a server reads, whole."""
 
-    replies_per_shard = 1000  # fewer than usual, because a server may end
-    # it divides them into requests
-    usual_tokens = dict.fromkeys(("cpu", "mps", "cuda"), 2**22)
-    computes_here = False
+    per_shard = 1000  # fewer than usual, because a server may end
+    usual: ClassVar = {"cpu": 2**22}  # it divides them into requests
+
+    def report(self) -> None:
+        """Say nothing: the server decides how it reads."""
 
 
 def load(url: str, options: Options) -> RewardModel:
