@@ -21,17 +21,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
-from transformers import DynamicCache, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
-from benchmarks import agreement as planting
 from benchmarks import scoring
-from benchmarks.scoring import QUESTION, machine, matmul_rate, operations, ours, table
+from benchmarks.scoring import QUESTION, machine, matmul_rate, operations, table
 from benchmarks.shapes import TRUE_SHAPES
 from lib import ROOT
-from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
-from lib.scoring import agreement, packed, stages, vocabulary
+from lib.scoring import products, reader, vocabulary
+from lib.scoring.reader import Reader
 from lib.search import gcg, objective, searches
 
 # bfloat16 operations/s of the makers' data sheets, by part of the name
@@ -48,9 +46,7 @@ BASES = {"llama": "Llama 3.1", "gemma": "Gemma 2"}
 # that are scored; a whole vocabulary for the first
 REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}
 TESTS = (
-    "tests/scoring/test_trees.py",
-    "tests/scoring/test_packed.py",
-    "tests/scoring/test_noise.py",
+    "tests/scoring/test_reader.py",
     "tests/scoring/test_implicit.py",
     "tests/search/test_gcg.py",
     "tests/models/test_cards.py",
@@ -143,18 +139,15 @@ def both_devices(asked: argparse.Namespace) -> Iterator[Row]:
             vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
             for model in (here, there)
         )
-        in_rows = replace(there, reader=packed.PackedScorer)
-        third = vocabulary.score_replies(in_rows, QUESTION, ids, reply_mode="ids")
         yield (
-            f"{family}: largest difference from the CPU's rewards, and packed in rows",
-            f"{np.abs(first - second).max():.2g}, {np.abs(first - third).max():.2g}",
+            f"{family}: largest difference from the CPU's rewards",
+            float(np.abs(first - second).max()),
         )
-        scorers = [
-            stages.Scorer(each, each.inputs_for(QUESTION, ids[:1], reply_mode="ids"))
-            for each in (here, there)
-        ]
         of_here, of_there = (
-            scorer.gradient((300, 301, 302)).cpu() for scorer in scorers
+            Reader(each, each.inputs_for(QUESTION, ids[:1], reply_mode="ids"))
+            .gradients([(300, 301, 302)])[0]
+            .cpu()
+            for each in (here, there)
         )
         difference = (of_here - of_there).norm() / of_here.norm()
         yield (
@@ -177,188 +170,61 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
         f"{len(texts):,}, {len(inputs.suffixes):,}",
     )
     yield f"{name}: host prepares, s", time.perf_counter() - preparing
-    yield from ((f"{name}: {what}", value) for what, value in agreeing(model, inputs))
-    blocks = vocabulary.blocks_of(inputs)
-    ours(model, blocks[:1])
-    peak_memory(asked.device)
-    seconds, rewards = timed(partial(ours, model, blocks), asked.device)
-    nodes = len(
-        {suffix[: k + 1] for suffix in inputs.suffixes for k in range(len(suffix))}
-    )
-    rate = operations(model, nodes, len(inputs.prefix_ids) + 2) / seconds
-    yield f"{name}: seconds", seconds
-    yield f"{name}: TFLOP/s", rate / 1e12
+    read = Reader(model, inputs)
+    yield f"{name}: shares its prefix", "no" if read.reason else "yes"
+    few = inputs.suffixes[:64]
+    shared = read.rewards(few)
+    read.limit, limit = 0, read.limit
+    one, eight = (_whole(read, few, size) for size in (1, 8))
+    read.limit = limit
     yield (
-        f"{name}: of the matrix product's rate",
-        rate / product_rate(asked.device, asked.small),
+        f"{name}: rms in sd, rows against whole, whole at batches of 1 and 8",
+        f"{_rms(shared - one) / one.std():.3g}, {_rms(eight - one) / one.std():.3g}",
     )
-    yield from (
-        (f"{name}: of peak", rate / peak)
-        for part, peak in PEAK.items()
-        if part in machine(asked.device)
-    )
-    yield f"{name}: peak memory, GiB", peak_memory(asked.device)
-    yield (
-        f"{name}: sd of rewards; all finite",
-        f"{rewards.std():.3g}; {bool(np.isfinite(rewards).all())}",
-    )
-    yield from (
-        (f"{name}: {what}", value)
-        for what, value in packed_in_rows(model, inputs, seconds, rewards, asked)
-    )
-    yield from (
-        (f"{name}: {what}", value)
-        for what, value in rivals(model, inputs, texts, seconds, asked)
-    )
-
-
-@torch.no_grad()
-def agreeing(model: RewardModel, inputs: Inputs) -> Iterator[Row]:
-    """Compare the shared prefix with reading in full, and with the noise of that."""
-    scorer = stages.Scorer(model, inputs)
-    longest = max(map(len, inputs.suffixes))
-    replies = agreement.replies_to_compare(scorer, longest, several=True)
-    differs, noise = (
-        agreement.difference(scorer, replies),
-        agreement.noise(scorer, replies),
-    )
-    yield "shares its prefix", "yes" if scorer.shares_prefix else f"no: {scorer.reason}"
-    yield (
-        "states: shared against whole, noise",
-        f"{differs.states:.3g}, {noise.states:.3g}",
-    )
-    yield (
-        "rewards, in sd: shared against whole, noise",
-        f"{differs.rewards:.3g}, {noise.rewards:.3g}",
-    )
-
-
-def packed_in_rows(
-    model: RewardModel,
-    inputs: Inputs,
-    seconds: float,
-    expected: np.ndarray,
-    asked: argparse.Namespace,
-) -> Iterator[Row]:
-    """Compare replies packed in rows, as they are and with compiled parts, with trees: the same
-    replies, their seconds and rewards.
-    """
-    blocks = vocabulary.blocks_of(inputs)
-    for compiled in (False, True):
-        way = "packed, compiled" if compiled else "packed"
-        other = replace(model, reader=packed.PackedScorer, compiled=compiled)
-        scorer = packed.PackedScorer(other, inputs)
-        yield (
-            f"{way}: shares its prefix",
-            "yes" if scorer.shares_prefix else f"no: {scorer.reason}",
-        )
-        first, _ = timed(partial(ours, other, blocks[:1]), asked.device)
-        yield f"{way}: first block, compiling included, s", first
-        peak_memory(asked.device)
-        took, rewards = timed(partial(ours, other, blocks), asked.device)
-        again, _ = timed(partial(ours, other, blocks), asked.device)
-        yield (
-            f"{way}: seconds, and of another prompt; over ours",
-            f"{took:.3g}, {again:.3g}; {took / seconds:.3f}, {again / seconds:.3f}",
-        )
-        yield f"{way}: peak memory, GiB", peak_memory(asked.device)
-        differs = np.abs(rewards - expected) / expected.std()
-        yield (
-            f"{way}: difference from ours in sd, median and largest",
-            f"{np.median(differs):.3g}, {differs.max():.3g}",
-        )
-
-
-def rivals(
-    model: RewardModel,
-    inputs: Inputs,
-    texts: Sequence[str],
-    seconds: float,
-    asked: argparse.Namespace,
-) -> Iterator[Row]:
-    """Compare with the paper's way, and with rows of many replies under one mask of SDPA."""
-    some = list(texts[: 64 if asked.small else 1024])
-    papers = partial(scoring.the_papers_way, model, QUESTION, some)
-    papers()  # once, so that kernels are chosen
-    took, _ = timed(papers, asked.device)
-    yield (
-        "times as fast as the paper's way",
-        (took / len(some)) / (seconds / len(texts)),
-    )
-    if model.attention != "sdpa":
-        return
-    few = replace(inputs, suffixes=inputs.suffixes[:24_576], reply_ids=[])
-    blocks = vocabulary.blocks_of(few)
-    pieces = [piece for block in blocks for piece in block.ids()]
-    way = partial(in_rows, model, few, pieces)
-    way()  # once, so that kernels are chosen
-    (theirs, rewards), (usual, expected) = (
-        timed(way, asked.device),
-        timed(partial(ours, model, blocks), asked.device),
-    )
-    yield "rows of 256 under one SDPA mask, time over ours", theirs / usual
-    yield (
-        "rows against ours, largest difference in sd",
-        float(np.abs(rewards - expected).max() / expected.std()),
-    )
-
-
-@torch.inference_mode()
-def in_rows(
-    model: RewardModel,
-    inputs: Inputs,
-    pieces: Sequence[torch.Tensor],
-    width: int = 256,
-    tokens: int = 32_768,
-) -> np.ndarray:
-    """Return rewards of replies in rows of `width` tokens, many rows at once, under one mask, by
-    transformers alone.
-    """
-    ids = torch.tensor([inputs.prefix_ids], device=model.device)
-    prefix = model.backbone(
-        ids, past_key_values=DynamicCache(), use_cache=True
-    ).past_key_values
-    rewards = []
-    for piece in pieces:
-        length = piece.shape[1]
-        per_row = max(1, width // length)
-        rows = F.pad(piece, (0, 0, 0, -len(piece) % per_row)).view(-1, per_row * length)
-        mask, positions = _mask_of_rows(len(inputs.prefix_ids), per_row, length)
-        found = []
-        for part in rows.split(max(1, tokens // rows.shape[1])):
-            cache = DynamicCache()
-            for number, layer in enumerate(prefix.layers):
-                copied = (
-                    kept.expand(len(part), -1, -1, -1)
-                    for kept in (layer.keys, layer.values)
-                )
-                cache.update(*copied, number)
-            states = model.backbone(
-                input_ids=part.to(model.device),
-                past_key_values=cache,
-                use_cache=True,
-                attention_mask=mask.to(model.device).expand(len(part), -1, -1, -1),
-                position_ids=positions.to(model.device).expand(len(part), -1),
-            ).last_hidden_state  # (rows, per_row * length, d)
-            found.append(
-                model.head(states[:, length - 1 :: length].flatten(0, 1).float())
+    nodes = len({each[: k + 1] for each in inputs.suffixes for k in range(len(each))})
+    work = operations(model, nodes, len(inputs.prefix_ids) + 2)
+    usual = None
+    for width, prompts in ((128, 1), (256, 1), (512, 1), (128, products.PROMPTS)):
+        with products.compiled(model.backbone, prompts):
+            reader.WIDTH = width
+            read.rewards(inputs.suffixes[:8192])  # so that kernels are chosen
+            peak_memory(asked.device)
+            seconds, rewards = timed(
+                partial(read.rewards, inputs.suffixes), asked.device
             )
-        rewards.append(torch.cat(found)[: len(piece)])
-    return torch.cat(rewards).float().cpu().numpy()
+        usual = rewards if usual is None else usual
+        differs = np.abs(rewards - usual) / usual.std()
+        way = f"{name}: rows of {width}{', compiled' * (prompts > 1)}"
+        yield f"{way}: seconds", seconds
+        yield f"{way}: TFLOP/s", work / seconds / 1e12
+        rate = product_rate(asked.device, asked.small)
+        yield f"{way}: of the matrix product's rate", work / seconds / rate
+        yield f"{way}: peak memory, GiB", peak_memory(asked.device)
+        yield (
+            f"{way}: median, largest difference in sd",
+            (f"{np.median(differs):.3g}, {differs.max():.3g}"),
+        )
+    reader.WIDTH = 128
+    yield f"{name}: all finite", bool(np.isfinite(usual).all())
+    some = texts[: 64 if asked.small else 1024]
+    papers = partial(scoring.the_papers_way, model, QUESTION, some)
+    papers()
+    took, _ = timed(papers, asked.device)
+    per_reply = timed(partial(read.rewards, inputs.suffixes), asked.device)[0]
+    yield (
+        f"{name}: times as fast as the paper's way",
+        (took / len(some)) / (per_reply / len(texts)),
+    )
 
 
-def _mask_of_rows(
-    prefix: int, per_row: int, length: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return which keys each token of a row sees, (1, 1, row, prefix + row) bool, and its
-    position, (1, row).
-    """
-    reply = torch.arange(per_row).repeat_interleave(length)
-    own = (reply[:, None] == reply) & torch.ones(
-        len(reply), len(reply), dtype=torch.bool
-    ).tril()
-    seen = torch.cat([torch.ones(len(reply), prefix, dtype=torch.bool), own], dim=1)
-    return seen[None, None], (prefix + torch.arange(length).repeat(per_row))[None]
+def _whole(read: Reader, replies: list, size: int) -> np.ndarray:
+    """Return rewards of whole conversations, so many at once at most."""
+    read.tokens = size * (read.length + max(map(len, replies)))
+    return read.rewards(replies)
+
+
+def _rms(differences: np.ndarray) -> float:
+    return float(np.sqrt(np.square(differences).mean()))
 
 
 def searching(asked: argparse.Namespace) -> Iterator[Row]:
@@ -371,26 +237,15 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
         replies = rng.choice(allowed, (count, 5))
         seconds, _ = timed(partial(goal.values, replies), asked.device, repeats=3)
         yield f"search: {count} replies of 5 tokens, ms", 1e3 * seconds
-    start = tuple(rng.choice(allowed, 5).tolist())
-    gradient = partial(goal.scorer.gradient, (*start, *goal.closing))
-    yield "search: one gradient, ms", 1e3 * timed(gradient, asked.device, repeats=3)[0]
+    starts = [tuple(rng.choice(allowed, 5).tolist()) for _ in range(4)]
+    given = [(*start, *goal.closing) for start in starts]
+    gradients = partial(goal.scorer.gradients, given)
+    yield "search: four gradients, ms", 1e3 * timed(gradients, asked.device, 3)[0]
     budget = 128 if asked.small else 1024
     goal = objective.Objective(model, QUESTION, "optimal", allowed, reply_mode="ids")
-    seconds, _ = timed(
-        partial(searches.search, goal, start, gcg.Settings(budget=budget)), asked.device
-    )
-    yield f"search: {budget} evaluations, s", seconds
-    four = {str(n): rng.choice(allowed, 5) for n in range(4)}
-    for name, reader in (("ours", None), ("packed", packed.PackedScorer)):
-        model = replace(model, reader=reader)
-        goal = objective.Objective(
-            model, QUESTION, "optimal", allowed, reply_mode="ids"
-        )
-        eight = partial(
-            searches.search_both_ways, goal, four, gcg.Settings(budget=budget // 2)
-        )
-        seconds, _ = timed(eight, asked.device)
-        yield f"search: {4 * budget} evaluations, eight searches, {name}, s", seconds
+    four = partial(searches.search, goal, starts, gcg.Settings(budget=budget))
+    seconds, _ = timed(four, asked.device)
+    yield f"search: four of {budget} evaluations, s", seconds
 
 
 def two_devices(asked: argparse.Namespace) -> Iterator[Row]:
@@ -406,28 +261,11 @@ def two_devices(asked: argparse.Namespace) -> Iterator[Row]:
         execution_device=other, io_same_device=True, place_submodules=True
     )
     add_hook_to_module(model.backbone.layers[1], hook)
-    agreement.AGREED.clear()
     rewards = vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
     yield (
         f"one layer on {other}: largest difference",
         float(np.abs(rewards - expected).max()),
     )
-
-
-def planted_errors(asked: argparse.Namespace) -> Iterator[Row]:
-    """Say which planted errors are refused on this device."""
-    for width, layers in ({64: 2} if asked.small else planting.SHAPES).items():
-        model = planting.random_model(width, layers, torch.bfloat16)
-        model.backbone.to(asked.device)
-        model.head.to(asked.device)
-        for row in planting.rows_of(
-            replace(model, device=asked.device), planting.random_inputs()
-        ):
-            measured = (
-                f"states {row['states']:.2g} at a noise of {row['noise of states']:.2g}, "
-                f"refused: {row['refused']}"
-            )
-            yield f"width {width}, planted: {row['planted error']}", measured
 
 
 def tests(asked: argparse.Namespace) -> Iterator[Row]:
@@ -456,7 +294,6 @@ def tests(asked: argparse.Namespace) -> Iterator[Row]:
 SECTIONS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     "machine": about_machine,
     "both-devices": both_devices,
-    "planted": planted_errors,
     "two-devices": two_devices,
     "llama": partial(whole_vocabulary, "Llama-3.1-8B"),
     "search": searching,

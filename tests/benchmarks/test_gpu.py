@@ -41,7 +41,6 @@ def test_every_section_runs_small_on_the_cpu(tmp_path):
     assert took == [
         "machine",
         "both-devices",
-        "planted",
         "two-devices",
         "llama",
         "search",
