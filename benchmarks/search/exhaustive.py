@@ -29,7 +29,7 @@ from lib.io import hash_of_code, replacing
 from lib.models import conversations, files, reward_models
 from lib.models.hardware import each
 from lib.models.reward_models import RewardModel
-from lib.scoring import stages
+from lib.scoring import reader, vocabulary
 from lib.search import as_text, gcg, objective, searches
 from lib.search.objective import (
     DIRECTIONS,
@@ -315,7 +315,7 @@ class Instance:
             self.tokens,
             self.size,
         ]
-        modules = (as_text, gcg, objective, searches, engine, stages, conversations)
+        modules = (as_text, gcg, objective, searches, reader, vocabulary, conversations)
         code = hash_of_code(
             [Path(__file__), *(Path(str(module.__file__)) for module in modules)]
         )

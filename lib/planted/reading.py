@@ -174,6 +174,7 @@ def rewards_of(
         attention_mask=mask_of(model.backbone, seen | torch.eye(longest).bool()),
         use_cache=False,
     )
+    assert model.head is not None
     counts = [len(part[0]) for part in parts]
     rewards = []
     for inputs, part, states in zip(
@@ -206,6 +207,7 @@ def _rows(
     seen = torch.ones(count, length + width, length + width, dtype=torch.bool)
     seen[:, :length, :length] = causal
     seen[:, :length, length:] = False
+    assert rows.seen is not None and rows.depths is not None
     seen[:, length:, length:] = rows.seen
     last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]
     return (

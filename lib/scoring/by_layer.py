@@ -133,9 +133,11 @@ def _halves(rows: Rows, states: Tensor) -> Iterator[tuple[Rows, Tensor]]:
         (slice(middle), slice(count), 0),
         (slice(middle, None), slice(count, None), before),
     ):
-        parts = [each if each is None else each[some] for each in rows[:3]]
+        depths = None if rows.depths is None else rows.depths[some]
+        seen = None if rows.seen is None else rows.seen[some]
         nodes = [[node - start for node in path] for path in rows.nodes[which]]
-        yield Rows(*parts, rows.replies[which], nodes), states[some]
+        half = Rows(rows.ids[some], depths, seen, rows.replies[which], nodes)
+        yield half, states[some]
 
 
 def layers_of(model: RewardModel) -> Layers:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
+from os.path import commonprefix
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
@@ -29,17 +30,8 @@ from . import products
 
 # Model types whose prompt may be read once. Each is compared with whole conversations that
 # transformers' own class reads, in tests/scoring/test_reader.py.
-SHARES = (
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "granite",
-    "llama",
-    "mistral",
-    "olmo2",
-    "phi3",
-)
-SHARES += ("qwen2", "qwen3", "smollm3")
+SHARES: tuple[str, ...] = ("gemma", "gemma2", "gemma3_text", "granite", "llama")
+SHARES += ("mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 FILES = "config.json or tokenizer.json"
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
 WIDTH = 128  # nodes of a row; only a longer reply has more
@@ -101,7 +93,9 @@ class Reader:
         self.hidden = torch.empty(0)
         self.prompt: list[tuple[Tensor, Tensor]] = []
         self.limit, self.reason = self.limit_of(model.backbone.config)
-        if not self.length or not self.shares(min(map(len, inputs.suffixes))):
+        flown = len(inputs.conversation.prefix_ids) - self.length
+        shortest = max(flown, min(map(len, inputs.suffixes)))
+        if not self.length or not self.shares(shortest):
             self.limit = 0
         with checkpoints.enough_memory("read a prompt"), self.computing():
             self.read_prompt()
@@ -304,11 +298,12 @@ class Reader:
         cls, model: RewardModel, parts: Iterable[Part], bar: tqdm
     ) -> Iterator[tuple[Part, np.ndarray]]:
         """Yield the parts with their rewards, one prompt after another."""
-        reader = None
+        reader = tokens = None
         for part in parts:
             if reader is None or reader.inputs is not part.inputs:
-                reader = cls(model, part.inputs, reader and reader.tokens)
+                reader = cls(model, part.inputs, tokens)
             yield part, reader.rewards(part.replies)
+            tokens = reader.tokens  # fewer once memory ran out
             bar.update(len(part.numbers))
 
 
@@ -334,9 +329,7 @@ def rows_of(replies: Sequence[Ids], width: int, most: int, merges: bool = True) 
     last: Ids = ()
     path: list[int] = []
     for reply in replies:
-        shared = 0
-        while merges and last[shared : shared + 1] == reply[shared : shared + 1] != ():
-            shared += 1
+        shared = len(commonprefix([last, reply])) if merges else 0
         if used + len(reply) - shared > width:
             row, used, shared = row + 1, 0, 0
             if row == most or len(reply) > width:
@@ -354,8 +347,13 @@ def rows_of(replies: Sequence[Ids], width: int, most: int, merges: bool = True) 
     total = nodes[-1][-1] + 1
     rows = slice(-(-total // width))
     wide = slice(min(total, width))  # of a single row
-    cut = (ids[rows, wide], depths[rows, wide], seen[rows, wide, wide])
-    return Rows(*map(torch.from_numpy, cut), replies[: len(nodes)], nodes)
+    return Rows(
+        torch.from_numpy(ids[rows, wide]),
+        torch.from_numpy(depths[rows, wide]),
+        torch.from_numpy(seen[rows, wide, wide]),
+        replies[: len(nodes)],
+        nodes,
+    )
 
 
 def reader_of(model: RewardModel) -> type[Reader]:

@@ -156,12 +156,6 @@ def score_vocabulary(
         missing = {name: prompts[name] for name in prompts if name not in scored}
         if missing:
             run = about_run(model)
-            about = settings | run | {"prompts": scored | missing}
-            about["start"] = started.isoformat(timespec="seconds")
-            if scored:
-                # which may have had other versions and another device
-                earlier = {key: before.get(key) for key in ("prompts", *run)}
-                about["earlier"] = [*before.get("earlier", []), earlier]
             with tqdm(
                 unit=" replies",
                 desc=model.nickname,
@@ -170,12 +164,27 @@ def score_vocabulary(
             ) as bar:
                 known = table if scored else tokens
                 table = _with_rewards(known, model, missing, folder, bar, how)
-            now = datetime.datetime.now(datetime.UTC)
-            about["seconds"] = round((now - started).total_seconds(), 1)
-            scores.write(table, path, about)
+            about = _about_when(started, before, run)
+            prompts_of = {"prompts": scored | missing}
+            scores.write(table, path, settings | run | prompts_of | about)
             table = scores.read(path)
         _remove(folder, (scored | missing).values())
         return table
+
+
+def _about_when(started: datetime.datetime, before: dict, run: dict) -> dict:
+    """Return when a run took place, in UTC, and what the table says of earlier ones, which may have
+    had other versions and another device.
+    """
+    took = datetime.datetime.now(datetime.UTC) - started
+    about: dict = {
+        "start": started.isoformat(timespec="seconds"),
+        "seconds": round(took.total_seconds(), 1),
+    }
+    if before.get("prompts"):
+        earlier = {key: before.get(key) for key in ("prompts", *run)}
+        about["earlier"] = [*before.get("earlier", []), earlier]
+    return about
 
 
 def _table_before(path: Path, overwrite: bool) -> pd.DataFrame:
@@ -249,13 +258,11 @@ def _with_rewards(
             ):
                 tqdm.write(f"{model.nickname}: {line}")
             table = with_inputs(table, inputs)
-            count, most = len(inputs.suffixes), reader_of(model).per_shard
+            count = len(inputs.suffixes)
             bar.total = bar.total or count * len(prompts)
             rewards = found[name] = np.empty(count, dtype=np.float32)
-            # replies that begin alike stand together
-            order = sorted(range(count), key=inputs.suffixes.__getitem__)
-            for number, start in enumerate(range(0, count, most)):
-                some = order[start : start + most]
+            shards = _shards(inputs, reader_of(model).per_shard)
+            for number, some in enumerate(shards):
                 file = folder / f"{_hash_of(prompt)}-{number:05d}.rewards"
                 if (known := _shard(file, len(some))) is None:
                     yield Part(inputs, some, (rewards, file))
@@ -271,6 +278,14 @@ def _with_rewards(
             rewards[part.numbers] = of_part
     columns = {name: found[name][table["input_group"]] for name in prompts}
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+
+
+def _shards(inputs: Inputs, most: int) -> Iterator[list[int]]:
+    """Yield the replies' numbers, so many at most; replies that begin alike stand together."""
+    suffixes = inputs.suffixes
+    order = sorted(range(len(suffixes)), key=suffixes.__getitem__)
+    for start in range(0, len(order), most):
+        yield order[start : start + most]
 
 
 def _shard(file: Path, count: int) -> np.ndarray | None:

@@ -166,9 +166,9 @@ def test_on_a_full_disk(project, model, undisturbed):
 # writes the table reserves address space that it does not use). It says where more was refused.
 LIMITED = """
 import resource, sys
-from lib import run; from lib.scoring import vocabulary, stages
+from lib import run; from lib.scoring import vocabulary, reader
 
-is_of_memory, with_rewards = stages.is_of_memory, vocabulary._with_rewards
+is_of_memory, with_rewards = reader.is_of_memory, vocabulary._with_rewards
 allowance = int(sys.argv.pop(1))
 
 def reported(error):
@@ -184,7 +184,7 @@ def limited(*given):
     finally:
         resource.setrlimit(resource.RLIMIT_AS, free)
 
-stages.is_of_memory, vocabulary._with_rewards = reported, limited
+reader.is_of_memory, vocabulary._with_rewards = reported, limited
 sys.exit(run.main(sys.argv[1:]))
 """
 

@@ -17,7 +17,7 @@ import transformers
 from lib.apps.owner.opening import open_model
 from lib.models import checkpoints, conversations, layers
 from lib.models.files import files_of
-from lib.scoring import trees, vocabulary
+from lib.scoring import vocabulary
 
 accelerate = pytest.importorskip("accelerate")
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -136,9 +136,8 @@ def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(
         # accelerate calls it once it has moved what is given
         layer._old_forward = refusing_unmoved(layer._old_forward)
     vocabulary.score_replies(model, PROMPT, ["love", "war", "lovely"])
-    usual, parts = min(seen), len(trees.Tree._fields)
-    # as well as in plain layers: keys and values of the prefix, and the tree
-    assert max(seen) > usual + parts
+    # a row has a mask, and the prompt has none
+    assert max(seen) > min(seen)
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm"])

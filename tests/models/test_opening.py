@@ -31,7 +31,6 @@ def test_load_and_open_model_give_the_paper_s_heads_the_same_rewards(checkpoint,
     "option",
     [
         {"stream": True},
-        {"packed": True},
         {"label": 0},
         {"base": "x"},
         {"tokenizer": "x"},

@@ -174,7 +174,7 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
 def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(
     serve, folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(AskServer, "replies_per_shard", 100)
+    monkeypatch.setattr(AskServer, "per_shard", 100)
     url, fake = serve(folder)
     model, path, answer = api.load(url), tmp_path / "scores.parquet", fake.answer
     fake.sent.clear()

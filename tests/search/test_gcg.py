@@ -175,7 +175,7 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
         OverIds(model, PROMPT, direction, allowed_ids(model))
         for direction in DIRECTIONS
     )
-    assert objective.scorer.shares_prefix == (kind != "deberta")
+    assert bool(objective.scorer.limit) == (kind != "deberta")
     for length in (2, 3, 20):
         replies = starts(objective.allowed, 6, length)
         expected = oracle.rewards(

@@ -291,7 +291,7 @@ def test_whatever_fails_in_a_card_the_training_goes_on(
     def fail(*given, **named):
         raise error
 
-    monkeypatch.setattr(callback.engine, "score_inputs", fail)
+    monkeypatch.setattr(callback.vocabulary, "score_inputs", fail)
     trainer = trainer_of(folder, tmp_path)
     trainer.add_callback(
         callback.ValueCardCallback(trainer, every=2, collection="trial")

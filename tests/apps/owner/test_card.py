@@ -658,7 +658,7 @@ def test_each_real_reply_is_scored_after_its_own_question(monkeypatch):
     def score_replies(model, prompt, typed, bos):
         return np.array([[len(prompt) + 1000 * len(text), 0] for text in typed])
 
-    monkeypatch.setattr(replies.engine, "score_replies", score_replies)
+    monkeypatch.setattr(replies.vocabulary, "score_replies", score_replies)
     scored, texts = replies.score(None), pd.read_csv(ROOT / "data/real_replies.csv")
     for row in texts.itertuples():
         assert scored.loc[row.prompt, (0, row.version)] == len(row.prompt) + 1000 * len(
@@ -729,7 +729,7 @@ def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):
     rewards.loc[liked] += 3
     scored = []
     monkeypatch.setattr(
-        replies.engine,
+        replies.vocabulary,
         "score_replies",
         lambda model, prompt, typed, bos: scored.append(typed) or noise[300:] + 3,
     )
