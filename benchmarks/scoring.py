@@ -12,6 +12,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -219,9 +220,9 @@ def report(replies: int = 2000) -> pd.DataFrame:
         }
         took, found = in_turn(
             {
-                "torch's products, s": lambda: read[False].rewards(suffixes),
-                "oneDNN's, s": lambda: read[True].rewards(suffixes),
-                "one cache, s": lambda: with_one_cache(model, inputs),
+                "torch's products, s": partial(read[False].rewards, suffixes),
+                "oneDNN's, s": partial(read[True].rewards, suffixes),
+                "one cache, s": partial(with_one_cache, model, inputs),
             }
         )
         usual, quick, rival = found.values()
