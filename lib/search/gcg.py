@@ -100,8 +100,6 @@ def gcg(
     width = settings.width
     while True:
         gains = yield Gains(reply)  # (n, allowed)
-        if objective.fluency is not None:
-            gains = np.where(objective.may_swap(reply), gains, -np.inf)
         best = np.argsort(-gains, axis=1)
         possible = np.isfinite(gains).sum(axis=1)  # (n,)
         top_k = np.minimum(settings.top_k, possible)
@@ -379,11 +377,8 @@ def _afresh(
     best: Reply,
     rng: np.random.Generator,
 ) -> Iterator[Reply]:
-    """Yield random replies, or if long and not fluent, the best reply with one or two tokens
-    drawn anew.
-    """
-    # mixing two fluent replies gives none
-    if len(best) < LONG or objective.fluency is not None:
+    """Yield random replies, or if long, the best reply with one or two tokens drawn anew."""
+    if len(best) < LONG:
         yield from objective.draws(len(best), rng)
         return
     for _ in range(MOST_DRAWS):

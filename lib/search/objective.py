@@ -14,7 +14,6 @@ from ..models import conversations
 from ..models.reward_models import RewardModel
 from ..scoring import vocabulary
 from .as_text import RoundTrip
-from .fluency import Fluency
 
 # direction of a search -> sign of the reward
 DIRECTIONS = {"optimal": 1, "pessimal": -1}
@@ -76,7 +75,6 @@ class Objective:
     - reply_mode "text": only replies whose ids come back when the conversation is written out and
       read again
     - reply_mode "ids": everything that a program could feed to the model
-    - fluency: only replies that a language model could have given, see lib/search/fluency.py
 
     InputError for another direction or mode, and for ids that the model lacks.
     """
@@ -87,7 +85,6 @@ class Objective:
         prompt: str,
         direction: str,
         allowed_ids: Sequence[int] | ndarray,
-        fluency: Fluency | None = None,
         reply_mode: str = "text",
     ):
         refuse_other("direction", direction, DIRECTIONS)
@@ -98,13 +95,10 @@ class Objective:
         self.sign = DIRECTIONS[direction]
         self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
         _refuse_unknown(self.allowed, model)
-        self.fluency = fluency
         self.reply_mode = reply_mode
         self.conditions: list[Callable[[ndarray], ndarray]] = []
         if reply_mode == "text":
             self.conditions.append(self.round_trip)
-        if fluency is not None:
-            self.conditions.append(fluency)
         some = [(int(i),) for i in self.allowed[:4]]
         inputs = model.inputs_for(prompt, some, reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
@@ -227,27 +221,18 @@ class Objective:
         return replies[self.satisfied(replies)]
 
     def may_swap(self, reply: Reply) -> ndarray:
-        """Return which swaps change a token, and to a fluent one if fluency is given, (n,
-        allowed) bool.
-        """
-        moves = self.allowed != np.array(reply)[:, None]
-        if self.fluency is None:
-            return moves
-        return moves & self.fluency.swaps(reply, self.allowed)
+        """Return which swaps change a token, (n, allowed) bool."""
+        return self.allowed != np.array(reply)[:, None]
 
     def draw(self, n: int, rng: np.random.Generator) -> Reply:
         """Return a random reply of n tokens that keeps the conditions; () if none was found."""
-        if self.fluency is not None:
-            return self.fluency.draw(n, rng)
         if self.reply_mode == "text" and self.round_trip.learns:
             return self.round_trip.chain(n, self.allowed, rng)
         return as_reply(rng.choice(self.allowed, size=n))
 
     def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
-        """Yield random replies, a limited number, as few may be left to find; fluent ones take
-        long to draw.
-        """
-        for _ in range(100 if self.fluency else MOST_DRAWS):
+        """Yield random replies, a limited number, as few may be left to find."""
+        for _ in range(MOST_DRAWS):
             if reply := self.draw(n, rng):
                 yield reply
 
@@ -259,7 +244,7 @@ class Objective:
         left that satisfies.
         """
         taken: list[list[int]] = []
-        at_once = PER_SURVIVOR if self.reply_mode == "text" and not self.fluency else 1
+        at_once = PER_SURVIVOR if self.reply_mode == "text" else 1
         new = _unseen(proposed, seen)
         for _ in range(PATIENCE_WITH_CONDITIONS):
             wanted = width - len(taken)

@@ -22,12 +22,7 @@ class Sum(Objective):
     def __init__(self, direction, worth=WORTH):
         self.worth, self.direction, self.sign = worth, direction, DIRECTIONS[direction]
         self.allowed, self.closing = np.arange(len(worth)), np.zeros(0, dtype=np.int64)
-        self.conditions, self.fluency, self.reply_mode, self.gradients = (
-            [],
-            None,
-            "ids",
-            0,
-        )
+        self.conditions, self.reply_mode, self.gradients = [], "ids", 0
         self.embeddings, self.distance_to, self.scorer = (
             worth[:, None],
             self._distance_to,
