@@ -11,7 +11,7 @@ from numpy import ndarray
 from .. import InputError
 from ..models import conversations
 from ..models.reward_models import RewardModel
-from ..scoring.reader import Reader
+from ..scoring.reader import reader_of
 
 # direction of a search -> sign of the reward
 DIRECTIONS = {"optimal": 1, "pessimal": -1}
@@ -93,7 +93,7 @@ class Objective:
         some = [(int(i),) for i in self.allowed[:4]]
         inputs = model.inputs_for(prompt, some, reply_mode="ids")
         self.conversation = inputs.conversation
-        self.reader = Reader(model, inputs)
+        self.reader = reader_of(model)(model, inputs)
 
     def values(self, replies: Sequence[Sequence[int]] | ndarray) -> ndarray:
         """Return sign * reward of each reply, (replies,) float32. Replies may differ in length.
@@ -111,10 +111,10 @@ class Objective:
             )
         return values
 
-    def _suffixes(self, replies: Sequence[Sequence[int]] | ndarray) -> list[list[int]]:
+    def _suffixes(self, replies: Sequence[Sequence[int]] | ndarray) -> list[Reply]:
         """Return what the model reads after the prompt: the reply's ids and the closing ones."""
         closing = self.conversation.closing_ids
-        return [[*map(int, reply), *closing] for reply in replies]
+        return [(*map(int, reply), *closing) for reply in replies]
 
     def gains(
         self, replies: Sequence[Sequence[int]], centred: bool = True
@@ -126,8 +126,8 @@ class Objective:
         centred=False leaves e_current out, which shifts all swaps of a place alike.
         """
         gains = []
-        table = self.embeddings  # (allowed, d)
         gradients = self.reader.gradients(self._suffixes(replies))
+        table = self.embeddings  # (allowed, d)
         for reply, gradient in zip(replies, gradients, strict=True):
             slope = self.sign * gradient[: len(reply)]  # (n, d)
             gain = (slope.to(table.dtype) @ table.T).float()  # (n, allowed)

@@ -1,7 +1,7 @@
 """Searches from a batch of starts: one loop, in which all of them take each step together."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,7 +63,7 @@ class SearchResult:
 
 def search(
     objective: Objective,
-    starts: Sequence[Sequence[int] | ndarray],
+    starts: Iterable[Sequence[int] | ndarray],
     settings: Settings | None = None,
 ) -> list[SearchResult]:
     """Return the best reply that a search finds from each start within its budget, of as many

@@ -99,16 +99,6 @@ def test_ours_takes_every_place_in_turn_and_then_joins_what_scored_well():
     assert best == (1, 1, 3)  # the best combination that was not scored
 
 
-def test_a_distant_token_is_tried_later_in_a_short_reply():
-    objective = Sum("optimal", torch.tensor([0.0, 1.0, 9.0]))
-    run = run_of(objective, (0, 1))
-    run.gains = np.array([[0.0, 1, 1.1], [0, 0, 0]], dtype=np.float32)
-    for weight, first in ((0, (2, 1)), (1, (1, 1))):
-        settings = Settings(width=1, distance_weight=weight)
-        run.seen.clear()
-        assert promising_swaps(objective, run, settings) == [first]
-
-
 @pytest.mark.parametrize(("n", "tried", "soon"), [(3, 64, False), (9, 16, True)])
 def test_after_a_failure_and_soon_in_long_replies_swaps_are_drawn_from_the_best(
     n, tried, soon
@@ -133,15 +123,3 @@ def test_a_long_reply_starts_afresh_near_the_best_one(n, altered):
         [reply] = afresh(objective, run_of(objective, best, seed=seed))
         changed.append(sum(a != b for a, b in zip(reply, best, strict=True)))
     assert max(changed) == altered
-
-
-def test_a_run_goes_to_the_best_reply_of_its_step_even_from_a_better_one():
-    objective = Sum()
-    run = run_of(objective, (1, 1))  # worth 6
-    run.note([(0, 1), (0, 0), (0, 1)], [3, 0, 3])
-    run.move()
-    assert (run.reply, run.value, run.stale, run.ended) == ((0, 1), 3, 1, False)
-    assert (run.best, run.evaluations) == (((1, 1), 6), 4)
-    assert run.improvements == [(1, 6)]
-    run.move()
-    assert run.ended  # nothing was scored

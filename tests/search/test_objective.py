@@ -1,4 +1,6 @@
-"""Values, gains and what survives, by second counts: the oracle, finite differences, brute force."""
+"""Values, gains and what survives, by second counts: the oracle, finite differences, brute
+force.
+"""
 
 import unicodedata
 
@@ -6,38 +8,34 @@ import numpy as np
 import oracle
 import pytest
 import tiny
-from safetensors.torch import load_file
 
 from lib import InputError
-from lib.apps.owner.opening import open_model
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = ["linear_gemma2", "armorm", "deberta"]
 
 
-def objective_of(model, direction="optimal", ids=None, reply_mode="ids"):
-    ids = allowed_ids(model) if ids is None else ids
+def objective_of(model, direction="optimal", reply_mode="ids", step=1):
+    ids = allowed_ids(model)[::step]
     return Objective(model, PROMPT, direction, ids, reply_mode=reply_mode)
 
 
-def drawn(ids, lengths, seed=1):
-    """Replies of these lengths."""
-    rng = np.random.default_rng(seed)
+def drawn(ids, lengths):
+    rng = np.random.default_rng(1)
     return [tuple(rng.choice(ids, n).tolist()) for n in lengths]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_are_the_oracles_rewards_with_the_sign_of_the_direction(tmp_path, kind):
-    folder = tiny.make_checkpoint(tmp_path, kind)
-    model = open_model(str(folder), device="cpu")
+def test_values_are_the_oracles_rewards_with_the_sign_of_the_direction(model_of, kind):
+    model = model_of(kind)
     replies = drawn(allowed_ids(model), [2, 2, 3, 20, 1, 20])
-    expected = oracle.rewards(folder, PROMPT, replies, reply_mode="ids")
+    expected = oracle.rewards(model.hub_id, PROMPT, replies, reply_mode="ids")
     assert expected.std() > 0.01  # otherwise 1e-5 would say little
-    within = {"atol": 1e-5 * max(1, np.abs(expected).max()), "rtol": 0}
     for direction, sign in DIRECTIONS.items():
         values = objective_of(model, direction).values(replies)
-        np.testing.assert_allclose(values, sign * expected, **within)
+        within = 1e-5 * max(1, np.abs(expected).max())
+        np.testing.assert_allclose(values, sign * expected, atol=within, rtol=0)
 
 
 def nudged(objective, reply, place, step):
@@ -57,71 +55,46 @@ def nudged(objective, reply, place, step):
 
 
 def slope(objective, reply, place, towards):
-    """The value's slope by central differences, extrapolated from two steps to none (Richardson)."""
+    """The slope by central differences, from two steps to none (Richardson)."""
     wide, narrow = (
-        (
-            nudged(objective, reply, place, s * towards)
-            - nudged(objective, reply, place, -s * towards)
+        sum(
+            way * nudged(objective, reply, place, way * size * towards)
+            for way in (1, -1)
         )
-        / (2 * s)
-        for s in (0.01, 0.005)
+        / (2 * size)
+        for size in (0.01, 0.005)
     )
     return (4 * narrow - wide) / 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gains_are_the_slopes_towards_other_embeddings(model_of, kind):
-    model = model_of(kind)
-    objective = objective_of(model, "pessimal", allowed_ids(model)[5:60:6])
+    objective = objective_of(model_of(kind), "pessimal", step=25)
     replies = drawn(objective.allowed, [3, 2])  # of two lengths at once
     for reply, gains in zip(replies, objective.gains(replies), strict=True):
-        here = objective.embed(reply)
         slopes = [
             [
-                slope(objective, reply, place, there - here[place])
+                slope(objective, reply, place, there - here)
                 for there in objective.embeddings
             ]
-            for place in range(len(reply))
+            for place, here in enumerate(objective.embed(reply))
         ]
-        assert np.abs(gains).max() > 1e-3
-        np.testing.assert_allclose(
-            gains, slopes, atol=0.01 * np.abs(gains).max(), rtol=0
-        )
+        within = 0.01 * np.abs(gains).max()
+        assert within > 1e-5
+        np.testing.assert_allclose(gains, slopes, atol=within, rtol=0)
+    whole = objective.gains(replies, centred=False)[1]
+    shift = (
+        whole - gains
+    )  # what the present token takes away: the same for all swaps of a place
+    assert np.ptp(shift, axis=1).max() < 1e-4 < np.abs(shift).max()
 
 
-def test_gains_that_are_not_centred_lack_what_the_present_token_takes_away(model_of):
-    objective = objective_of(model_of("linear_gemma2"))
-    [reply] = drawn(objective.allowed, [3])
-    [gains], [whole] = objective.gains([reply]), objective.gains([reply], centred=False)
-    stays = np.searchsorted(objective.allowed, reply)
-    np.testing.assert_allclose(
-        whole - gains,
-        np.tile(whole[range(3), stays][:, None], len(gains[0])),
-        atol=1e-5,
-    )
-    assert np.abs(gains[range(3), stays]).max() < 1e-5 < np.abs(whole).max()
-
-
-def test_distances_are_those_of_the_table_as_the_model_scales_it(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path, "linear_gemma2")
-    objective = objective_of(open_model(str(folder), device="cpu"))
-    weights = load_file(folder / "model.safetensors")["model.embed_tokens.weight"]
-    table = 48**0.5 * weights.numpy()  # Gemma multiplies by the root of the width
-    [reply] = drawn(objective.allowed, [2])
-    moves = table[objective.allowed][None] - table[list(reply)][:, None]
-    np.testing.assert_allclose(
-        objective.distances(reply), np.linalg.norm(moves, axis=2), atol=1e-3
-    )
-
-
-def test_rewards_that_are_not_finite_name_the_reply(model_of):
+def test_rewards_that_are_not_finite_name_the_reply(model_of, monkeypatch):
     objective = objective_of(model_of("linear_llama"))
-    objective.reader = type(
-        "Reader", (), {"rewards": lambda self, suffixes: np.array([1, np.nan])}
-    )()
-    with pytest.raises(
-        InputError, match=r"reply \[41, 42\] is not finite; load the model with"
-    ):
+    broken = np.array([1, np.nan])
+    monkeypatch.setattr(objective.reader, "rewards", lambda suffixes: broken)
+    told = r"reply \[41, 42\] is not finite; load the model with"
+    with pytest.raises(InputError, match=told):
         objective.values([(40, 41), (41, 42)])
 
 
@@ -133,61 +106,30 @@ def test_rewards_that_are_not_finite_name_the_reply(model_of):
 )
 def test_what_survives_is_what_comes_back_within_the_whole_conversation(model_of, kind):
     model = model_of(kind)
-    replies = drawn(allowed_ids(model), [1, 2, 3] * 100)
-    expected = [oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies]
-    assert 5 < sum(expected) < 295
     objective = objective_of(model, reply_mode="text")
+    replies = drawn(allowed_ids(model), [1, 2, 3] * 50)
+    expected = [oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies]
+    assert 5 < sum(expected) < 145
     assert objective.survives(replies).tolist() == expected
     assert objective.admits(replies).tolist() == expected
     assert objective_of(model).admits(replies).all()
 
 
-def test_what_a_template_trims_survives_where_the_template_keeps_it(model_of, tmp_path):
-    trims, file = model_of("linear_llama"), tmp_path / "keeps.jinja"
-    file.write_text(trims.tokenizer.chat_template.replace("| trim", ""))
-    keeps = open_model(trims.hub_id, device="cpu", template=file)
-    spaced = [(trims.tokenizer.get_vocab()["\u0120is"],)]
-    assert not objective_of(trims).survives(spaced)[0]
-    assert objective_of(keeps).survives(spaced)[0]
-
-
-@pytest.mark.parametrize(
-    ("kind", "n"), [("linear_llama", 20), ("linear_gemma2", 2), ("linear_qwen3", 5)]
-)
-def test_random_replies_survive_and_text_is_the_default(model_of, kind, n):
-    model = model_of(kind)
-    objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
-    replies = objective.draw(n, np.random.default_rng(0), 6)
-    assert len({*replies}) == 6 and {len(reply) for reply in replies} == {n}
-    assert all(oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies)
-
-
-SPECIAL = {
-    "linear_llama": {*tiny.LLAMA_CONTROL, "[PAD]"},
-    "linear_qwen3": {*tiny.QWEN_CONTROL, "<think>", "</think>"},
-    "deberta": {*tiny.DEBERTA_CONTROL},
-}
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}  # categories of Unicode
+HIDDEN = ["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"]  # categories of Unicode
 
 
 def shows(text):
-    return text.strip() != "" and all(
-        c == " " or c != "\ufffd" and unicodedata.category(c) not in HIDDEN
-        for c in text
-    )
+    hidden = [c for c in text if c == "\ufffd" or unicodedata.category(c) in HIDDEN]
+    return text.strip() != "" and {*hidden} <= {" "}
 
 
-@pytest.mark.parametrize("kind", SPECIAL)
-def test_allowed_ids_by_a_second_count(model_of, kind):
-    tokenizer = model_of(kind).tokenizer
-    vocabulary = tokenizer.get_vocab()
-    plain = {i for token, i in vocabulary.items() if token not in SPECIAL[kind]}
-    printable = {i for i in plain if shows(tokenizer.decode([i]))}
-    expected = {
-        "all": {*vocabulary.values()},
-        "no specials": plain,
-        "printable": printable,
-    }
-    for which, ids in expected.items():
-        assert allowed_ids(model_of(kind), which).tolist() == sorted(ids)
+def test_allowed_ids_by_a_second_count(model_of):
+    model = model_of("linear_qwen3")
+    vocabulary = model.tokenizer.get_vocab()
+    special = {*tiny.QWEN_CONTROL, "<think>", "</think>"}
+    plain = {i for token, i in vocabulary.items() if token not in special}
+    printable = {i for i in plain if shows(model.tokenizer.decode([i]))}
     assert len(vocabulary) > len(plain) > len(printable) > 50
+    sets = {"all": vocabulary.values(), "no specials": plain, "printable": printable}
+    for which, ids in sets.items():
+        assert allowed_ids(model, which).tolist() == sorted(ids)
