@@ -75,7 +75,7 @@ class Run:
             self.seen.add(reply)
             for token, best_with in zip(reply, self.best_with, strict=True):
                 best_with[token] = max(value, best_with.get(token, -np.inf))
-        best = max(replies, key=self.scored.__getitem__, default=())
+        best = max(replies, key=self.scored.__getitem__, default=self.best[0])
         # scored again, the best reply may rise by rounding
         if best != self.best[0] and self.scored[best] > self.best[1]:
             self.best = (best, self.scored[best])
