@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from .. import InputError
-from ..scoring import engine
+from ..scoring.reader import reader_of
 from .gcg import METHODS, Run, Settings, afresh
 from .objective import Objective, Reply, refuse_other, texts_of
 
@@ -152,8 +152,10 @@ def _results(
     objective: Objective, runs: list[Run], settings: Settings, seconds: float
 ) -> list[SearchResult]:
     found = [run.best[0] for run in runs]
-    texts = texts_of(objective.model, found)
-    read = engine.score_replies(objective.model, objective.prompt, texts)
+    model = objective.model
+    texts = texts_of(model, found)
+    inputs = model.inputs_for(objective.prompt, texts)
+    read = reader_of(model)(model, inputs).rewards(inputs.suffixes)[inputs.group]
     survive = objective.survives(found)
     results = []
     for number, run in enumerate(runs):

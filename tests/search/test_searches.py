@@ -12,7 +12,6 @@ import torch
 
 from lib import InputError
 from lib.apps.owner.opening import open_model
-from lib.scoring import engine
 from lib.search import searches
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
@@ -196,8 +195,8 @@ def test_a_result_says_what_becomes_of_the_text(model_of):
     assert [one.ids for one in results] == starts
     assert [one.text for one in results] == ["love is", "love", " islove"]
     assert [one.survives for one in results] == [True, False, False]
-    score = partial(engine.score_replies, model, PROMPT)
     rewards = [[one.reward, one.reward_of_text] for one in results]
+    score = partial(oracle.rewards, model.hub_id, PROMPT)
     as_text = score([one.text for one in results])
     expected = np.stack([score(starts, reply_mode="ids"), as_text], axis=1)
     np.testing.assert_allclose(rewards, expected, atol=1e-5)
