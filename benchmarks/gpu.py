@@ -48,7 +48,7 @@ REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}
 TESTS = (
     "tests/scoring/test_reader.py",
     "tests/scoring/test_implicit.py",
-    "tests/search/test_gcg.py",
+    "tests/search/test_searches.py",
     "tests/models/test_cards.py",
 )
 Row = tuple[str, object]  # what was measured, and its value
