@@ -239,7 +239,7 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
         yield f"search: {count} replies of 5 tokens, ms", 1e3 * seconds
     starts = [tuple(rng.choice(allowed, 5).tolist()) for _ in range(4)]
     given = [(*start, *goal.closing) for start in starts]
-    gradients = partial(goal.scorer.gradients, given)
+    gradients = partial(goal.reader.gradients, given)
     yield "search: four gradients, ms", 1e3 * timed(gradients, asked.device, 3)[0]
     budget = 128 if asked.small else 1024
     goal = objective.Objective(model, QUESTION, "optimal", allowed, reply_mode="ids")

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 WORDS = [

@@ -15,7 +15,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
-from lib.scoring import engine, stages
+from lib.scoring import vocabulary
+from lib.scoring.reader import Reader, rows_of
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 CLOSING = {"linear_llama": "<|eot_id|>", "linear_gemma2": "\n", "linear_qwen3": "Ċ"}
@@ -134,7 +135,7 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
 
 
 def test_the_rule_is_recorded_and_told(folder, model, tmp_path, capsys):
-    table = engine.score_vocabulary(
+    table = vocabulary.score_vocabulary(
         model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
     )
     assert table.attrs["metadata"]["read_at"] == "last_not_pad"
