@@ -238,7 +238,7 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
         seconds, _ = timed(partial(goal.values, replies), asked.device, repeats=3)
         yield f"search: {count} replies of 5 tokens, ms", 1e3 * seconds
     starts = [tuple(rng.choice(allowed, 5).tolist()) for _ in range(4)]
-    given = [(*start, *goal.closing) for start in starts]
+    given = [(*start, *goal.conversation.closing_ids) for start in starts]
     gradients = partial(goal.reader.gradients, given)
     yield "search: four gradients, ms", 1e3 * timed(gradients, asked.device, 3)[0]
     budget = 128 if asked.small else 1024
