@@ -83,10 +83,8 @@ def test_gains_are_the_slopes_towards_other_embeddings(model_of, kind):
         assert within > 1e-5
         np.testing.assert_allclose(gains, slopes, atol=within, rtol=0)
     whole = objective.gains(replies, centred=False)[1]
-    shift = (
-        whole - gains
-    )  # what the present token takes away: the same for all swaps of a place
-    assert np.ptp(shift, axis=1).max() < 1e-4 < np.abs(shift).max()
+    shift = whole - gains  # of the present token: the same for all swaps of a place
+    assert np.ptp(shift, axis=1).max() < 0.1 * within
 
 
 def test_rewards_that_are_not_finite_name_the_reply(model_of, monkeypatch):
