@@ -48,7 +48,7 @@ REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}
 TESTS = (
     "tests/scoring/test_reader.py",
     "tests/scoring/test_implicit.py",
-    "tests/search/test_gcg.py",
+    "tests/search/test_searches.py",
     "tests/models/test_cards.py",
 )
 Row = tuple[str, object]  # what was measured, and its value
@@ -238,8 +238,8 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
         seconds, _ = timed(partial(goal.values, replies), asked.device, repeats=3)
         yield f"search: {count} replies of 5 tokens, ms", 1e3 * seconds
     starts = [tuple(rng.choice(allowed, 5).tolist()) for _ in range(4)]
-    given = [(*start, *goal.closing) for start in starts]
-    gradients = partial(goal.scorer.gradients, given)
+    given = [(*start, *goal.conversation.closing_ids) for start in starts]
+    gradients = partial(goal.reader.gradients, given)
     yield "search: four gradients, ms", 1e3 * timed(gradients, asked.device, 3)[0]
     budget = 128 if asked.small else 1024
     goal = objective.Objective(model, QUESTION, "optimal", allowed, reply_mode="ids")

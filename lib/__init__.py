@@ -16,7 +16,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - similarity/: agreement of rankings, and what it goes with (notebooks 02, 03)
 - framing/: slopes by sentiment and by frequency (notebooks 04, 05)
 - alignment/: models and people (notebooks 06, 07)
-- search/: longer replies: GCG and its kin, fluency (notebook 08)
+- search/: longer replies: GCG and its kin (notebook 08)
 - language/: log-probabilities of language models, and how much leaks in (notebook 09)
 - human_ratings/: a real language model, and a reward model of human ratings (notebooks 00, 01, 08)
 - apps/: what stands on the rest, by whom it serves. The paper needs none of it but opening

@@ -11,9 +11,6 @@ from transformers import AutoTokenizer
 from lib import InputError
 from lib.apps.owner.opening import open_model as load
 from lib.scoring import vocabulary
-from lib.search.gcg import Settings
-from lib.search.objective import Objective
-from lib.search.searches import _trace_name
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 WORDS = [
@@ -140,15 +137,6 @@ def test_it_is_told_recorded_and_part_of_a_searchs_name(folder, tmp_path, capsys
         vocabulary.score_vocabulary(
             trimmed, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
         )
-    assert (
-        len(
-            {
-                _trace_name(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings())
-                for one in (rendered, trimmed)
-            }
-        )
-        == 2
-    )
 
 
 def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):

@@ -289,7 +289,7 @@ def test_what_needs_weights_says_so_in_one_line(serve, folder):
     model = api.load(url)
     objective = Objective(model, PROMPT, "optimal", range(5, 60), reply_mode="ids")
     for needs_weights in (
-        lambda: objective.gains((7, 8)),
+        lambda: objective.gains([(7, 8)]),
         lambda: rewards_by_layer(model, PROMPT, ["love"]),
         lambda: api.load(url, stream=True),
         lambda: open_model(url, url),

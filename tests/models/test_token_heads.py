@@ -95,17 +95,16 @@ def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders
         0, -1, model.tokenizer.convert_tokens_to_ids(["yes", "no"])
     ]
     (yes - no).backward()
-    closing = len(objective.closing)
+    closing = len(objective.conversation.closing_ids)
     gradient = embedded.grad[0, -closing - 3 : -closing]  # (3, d)
     there, here = (
         own.get_input_embeddings().weight[objective.allowed],
         embedded[0, -closing - 3 : -closing],
     )
     gains = gradient @ there.T - (gradient * here).sum(1, keepdim=True)
-    np.testing.assert_allclose(
-        objective.gains(reply), gains.detach(), rtol=0, atol=1e-4
-    )
-    found = search(objective, reply, Settings(budget=60, width=16, patience=1))
+    [found] = objective.gains([reply])
+    np.testing.assert_allclose(found, gains.detach(), rtol=0, atol=1e-4)
+    [found] = search(objective, [reply], Settings(budget=60, width=16, patience=1))
     assert found.reward > (yes - no).item()
 
 

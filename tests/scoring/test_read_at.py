@@ -17,9 +17,6 @@ from lib import InputError
 from lib.apps.owner.opening import open_model as load
 from lib.scoring import vocabulary
 from lib.scoring.reader import Reader, rows_of
-from lib.search.gcg import Settings
-from lib.search.objective import Objective
-from lib.search.searches import _trace_name
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 CLOSING = {"linear_llama": "<|eot_id|>", "linear_gemma2": "\n", "linear_qwen3": "Ċ"}
@@ -137,9 +134,7 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
     assert not of_pads.any()
 
 
-def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(
-    folder, model, tmp_path, capsys
-):
+def test_the_rule_is_recorded_and_told(folder, model, tmp_path, capsys):
     table = vocabulary.score_vocabulary(
         model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
     )
@@ -152,11 +147,6 @@ def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(
         vocabulary.score_vocabulary(
             last, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
         )
-    names = {
-        _trace_name(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings())
-        for one in (model, last)
-    }
-    assert len(names) == 2
 
 
 @pytest.mark.parametrize(

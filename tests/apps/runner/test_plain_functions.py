@@ -258,11 +258,13 @@ def objectives(model):
 
 def test_gains_are_the_objectives(model, objectives):
     objective = objectives["optimal"]
-    reply = objective.draw(3, np.random.default_rng(0))
-    e = objective._embed(list(reply))
-    g = objective.scorer.gradient((*reply, *objective.closing))[:3]
+    [reply] = objective.draw(3, np.random.default_rng(0))
+    e = objective.embed(reply)
+    closing = objective.conversation.closing_ids
+    g = objective.reader.gradients([(*reply, *closing)])[0][:3]
     gains = plain_functions("08")["gains_of"](g, e, objective.embeddings)
-    assert gains.numpy() == pytest.approx(objective.gains(reply), abs=1e-5)
+    [expected] = objective.gains([reply])
+    assert gains.numpy() == pytest.approx(expected, abs=1e-5)
     stays = [
         gains[place, np.searchsorted(objective.allowed, i)]
         for place, i in enumerate(reply)
@@ -274,26 +276,12 @@ def test_gains_are_the_objectives(model, objectives):
 @pytest.mark.parametrize("length", [2, 3])
 def test_gcg_by_hand_finds_what_the_librarys_finds(objectives, direction, length):
     objective = objectives[direction]
-    start = objective.draw(length, np.random.default_rng(0))
-    reply, value = plain_functions("08")["gcg_by_hand"](objective, start, 200)
-    found = searches.search(objective, start, Settings("GCG", budget=200, top_k=64))
-    assert tuple(reply) == found.ids
+    [start] = objective.draw(length, np.random.default_rng(0))
+    reply, value, path = plain_functions("08")["gcg_by_hand"](objective, start, 200)
+    settings = Settings("GCG", budget=200, top_k=64)
+    [found] = searches.search(objective, [start], settings)
+    assert tuple(reply) == found.ids and found.ids in [start, *path]
     assert objective.sign * value == pytest.approx(found.reward)
-
-
-def test_averaged_gains_change_the_steps_after_the_first(objectives, monkeypatch):
-    objective, scored = objectives["optimal"], []
-    values = objective.values
-    monkeypatch.setattr(
-        objective, "values", lambda replies: scored.append(replies) or values(replies)
-    )
-    start, steps = objective.draw(3, np.random.default_rng(0)), {}
-    for momentum in (0.0, 0.9):
-        scored.clear()
-        plain_functions("08")["gcg_by_hand"](objective, start, 150, momentum=momentum)
-        steps[momentum] = [replies.tolist() for replies in scored]
-    assert steps[0.0][:2] == steps[0.9][:2]  # the start, and a step by one gradient
-    assert steps[0.0][2:] != steps[0.9][2:]
 
 
 @pytest.mark.parametrize("length", [1, 2])
@@ -305,4 +293,4 @@ def test_what_survives_by_hand_is_what_the_library_says(model, objectives, lengt
     replies = np.random.default_rng(0).choice(objective.allowed, (200, length))
     by_hand = survives(replies, PROMPT)
     assert 0 < by_hand.mean() < 1
-    assert (by_hand == objective.round_trip(replies)).all()
+    assert (by_hand == objective.survives(replies)).all()
