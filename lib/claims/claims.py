@@ -79,11 +79,8 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
     table = stated(study, estimates)
-    committed = _committed() if study.is_published else table.head(0)
-    is_other = ~committed["claim"].isin(table["claim"])
-    judged = with_words(answers(pd.concat([table, committed[is_other]])))
-    judged = judged[judged["claim"].isin(table["claim"])]
     _keep(table, study, notebook)
+    judged = judge(study, table)
     card = scorecard(judged)
     if study.is_published:
         return card
@@ -92,6 +89,14 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
         _keep(counted, PUBLISHED, notebook)
     smallest = judged[primary_tests(judged)].groupby("claim")["p"].min()
     return card.assign(**{UNCORRECTED: smallest.reindex(card.index).map(short)})
+
+
+def judge(study: Collection, table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of `stated` with COLUMNS: their words, among the tests that `state` names."""
+    committed = _committed() if study.is_published else table.head(0)
+    is_other = ~committed["claim"].isin(table["claim"])
+    judged = with_words(answers(pd.concat([table, committed[is_other]])))
+    return judged[judged["claim"].isin(table["claim"])]
 
 
 def _keep(table: pd.DataFrame, collection: Collection, notebook: str) -> None:
