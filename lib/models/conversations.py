@@ -28,8 +28,6 @@ FRAME = "User: {prompt}\nAssistant:"
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
 # where templates of models that reason split a reply into thought and answer
 THOUGHT_END = "</think>"
-# replies that a part of the conversation must be read with as within the whole
-PROBES = ("love", "7", " it is ")
 # A role's name where a turn opens with it: at the start of a line, after a control token, or within
 # one or brackets.
 TURN = re.compile(
@@ -109,21 +107,13 @@ def encode(
     tokenizer: PreTrainedTokenizerBase,
     conversation: Conversation,
     replies: Sequence[str],
-    between: "Between | None" = None,
 ) -> list[list[int]]:
     """Return the whole model input for each reply as text: chat template, then tokenisation of the
     whole (section 2).
 
-    `between` halves the time. InputError for a reply that opens another turn in which a gate would
-    read.
+    InputError for a reply that opens another turn in which a gate would read.
     """
-    inputs = (
-        between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies))
-        if between
-        else None
-    )
-    if inputs is None:
-        inputs = _tokenise(tokenizer, conversation.prompt, replies, conversation.bos)
+    inputs = _tokenise(tokenizer, conversation.prompt, replies, conversation.bos)
     shortest = len(conversation.prefix_ids) + len(conversation.header_ids)
     for ids in inputs if conversation.header_ids else ():
         if len(ids) > shortest:
@@ -247,104 +237,6 @@ def _refuse_empty(prompt: str) -> None:
         )
 
 
-# --- the part of a conversation that is read by itself --------------------------------------------
-
-
-@dataclass(frozen=True)
-class Between:
-    """The part of a rendered conversation between the control tokens next to the reply, which is
-    read by itself.
-
-    `before` and `after` are the text around the part; `opening` comes before the reply within the
-    part.
-    """
-
-    before: str
-    after: str
-    before_ids: Ids
-    after_ids: Ids
-    opening: str
-    opening_ids: Ids
-
-    def of(self, rendered: str) -> str:
-        return rendered[len(self.before) : len(rendered) - len(self.after)]
-
-    def inputs(
-        self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]
-    ) -> list[list[int]] | None:
-        """Return the whole model inputs; None if the template writes other text around one of
-        the replies.
-        """
-        if not all(
-            text.startswith(self.before) and text.endswith(self.after)
-            for text in rendered
-        ):
-            return None
-        texts = list(map(self.of, rendered))
-        with working_tokenizer(tokenizer.name_or_path):
-            parts = tokenizer.backend_tokenizer.encode_batch_fast(
-                texts, add_special_tokens=False
-            )
-        before = list(self.before_ids)
-        after = list(self.after_ids)
-        return [before + part.ids + after for part in parts]
-
-
-def between_control_tokens(
-    tokenizer: PreTrainedTokenizerBase, conversation: Conversation
-) -> Between | None:
-    """Return the part of this conversation that is read by itself; None if the tokenizer does not
-    cut there.
-
-    Tokenizers cut at control tokens first, except at those that absorb blanks or are part of
-    another token.
-    """
-    if not tokenizer.is_fast or not tokenizer.chat_template:
-        return None
-    added = tokenizer.added_tokens_decoder.values()
-    # A token that is searched for in normalised text does not stop the normaliser from changing
-    # what is beside it.
-    normalises = tokenizer.backend_tokenizer.normalizer is not None
-    cuts = (
-        t
-        for t in added
-        if t.special
-        and not (t.lstrip or t.rstrip or t.single_word or t.normalized and normalises)
-    )
-    plain = [str(t) for t in cuts]
-    control = [
-        text for text in plain if sum(text in str(other) for other in added) == 1
-    ]
-    ends = [
-        conversation.before.rfind(text) + len(text)
-        for text in control
-        if text in conversation.before
-    ]
-    if not ends or not conversation.after.startswith(tuple(control)):
-        return None
-    before = conversation.before[: max(ends)]
-    opening = conversation.before[max(ends) :]
-    opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
-    before_ids = conversation.prefix_ids[
-        : len(conversation.prefix_ids) - len(opening_ids)
-    ]
-    between = Between(
-        before,
-        conversation.after,
-        before_ids,
-        conversation.closing_ids,
-        opening,
-        opening_ids,
-    )
-    whole = _tokenise(tokenizer, conversation.prompt, PROBES, conversation.bos)
-    return (
-        between
-        if between.inputs(tokenizer, render(tokenizer, conversation.prompt, PROBES))
-        == whole
-        else None
-    )
-
-
 # --- many replies to one prompt -------------------------------------------------------------------
 
 
@@ -392,12 +284,11 @@ def inputs_for(
         tails = [(len(prefix), ids + closing) for ids in distinct]
     else:
         tails = []
-        between = between_control_tokens(tokenizer, conversation)
         for start in range(0, len(distinct), TEXTS_AT_ONCE):
             texts = distinct[start : start + TEXTS_AT_ONCE]
             tails += [
                 _after_prefix(tuple(ids), prefix)
-                for ids in encode(tokenizer, conversation, texts, between)
+                for ids in encode(tokenizer, conversation, texts)
             ]
     return _merged(conversation, replies, dict(zip(distinct, tails, strict=True)))
 

@@ -7,7 +7,7 @@ import itertools
 import oracle
 import pytest
 import tiny
-from tokenizers import AddedToken, normalizers, pre_tokenizers
+from tokenizers import AddedToken, normalizers
 
 from lib.models import conversations, templates
 
@@ -59,116 +59,22 @@ def opened(template: str, bos: str = "single"):
 
 @pytest.mark.parametrize("bos", conversations.BOS)
 @pytest.mark.parametrize("template", FAMILIES)
-def test_a_part_read_by_itself_is_what_the_whole_is_read_as(template, bos):
+def test_replies_are_read_as_the_plain_program_reads_them(template, bos):
     tokenizer, conversation = opened(template, bos)
-    between = conversations.between_control_tokens(tokenizer, conversation)
-    assert (
-        between.before.endswith(LAST_CONTROL[FAMILIES[template]])
-        and between.after == conversation.after
-    )
     whole = conversations.encode(tokenizer, conversation, REPLIES)
-    assert conversations.encode(tokenizer, conversation, REPLIES, between) == whole
-    # without a way round
-    assert (
-        between.inputs(tokenizer, conversations.render(tokenizer, PROMPT, REPLIES))
-        == whole
-    )
     assert whole == oracle.input_ids(tokenizer, PROMPT, REPLIES, bos=bos)
 
 
-def test_without_control_tokens_or_a_template_there_is_no_such_part():
-    plain = tiny.make_tokenizer(
-        "llama",
-        template="{% for m in messages %}{{ m['content'] + '\\n' }}{% endfor %}",
-    )
-    pairs = tiny.make_tokenizer("deberta")
-    for tokenizer in (templates.confine(plain), pairs):
-        conversation = conversations.open_conversation(tokenizer, PROMPT)
-        assert conversations.between_control_tokens(tokenizer, conversation) is None
-
-
-def test_a_token_that_others_run_into_is_no_place_to_cut():
-    """As blank lines are in Gemma's vocabulary: behind two of them a third would be read as one
-    token of three.
-    """
-    template = (
-        "{% for m in messages %}{{ '<start_of_turn>' + m['content'] + '<end_of_turn>' }}{% "
-        "endfor %}"
-    )
-    template = template.replace("+ m['content']", "+ '\\n\\n' + m['content']")
-    tokenizer = tiny.make_tokenizer("gemma", template=template)
-    tokenizer.add_tokens(
-        [AddedToken("\n" * n, special=False, normalized=False) for n in (2, 3)]
-    )
-    conversation = conversations.open_conversation(templates.confine(tokenizer), PROMPT)
-    between = conversations.between_control_tokens(tokenizer, conversation)
-    assert between.before.endswith("<start_of_turn>") and between.opening == "\n\n"
-    [ids] = between.inputs(
-        tokenizer, conversations.render(tokenizer, PROMPT, ["\nlove"])
-    )
-    assert tokenizer.convert_tokens_to_ids("\n\n\n") in ids and [
-        ids
-    ] == oracle.input_ids(tokenizer, PROMPT, ["\nlove"])
-
-
-def test_a_control_token_that_takes_blanks_in_is_no_place_to_cut():
+def test_a_control_token_takes_blanks_in_as_its_tokenizer_says():
     tokenizer = tiny.make_tokenizer("qwen", template="chatml")
     tokenizer.add_tokens(
         [AddedToken("<|im_end|>", special=True, normalized=False, lstrip=True)],
         special_tokens=True,
     )
     conversation = conversations.open_conversation(templates.confine(tokenizer), PROMPT)
-    assert conversations.between_control_tokens(tokenizer, conversation) is None
     [ids] = conversations.encode(tokenizer, conversation, ["love "])
     # the blank went into the token
     assert [ids] == conversations.encode(tokenizer, conversation, ["love"])
-
-
-def test_where_a_template_writes_something_else_around_a_reply_the_whole_is_read():
-    tokenizer, conversation = opened("chatml")
-    between = conversations.between_control_tokens(tokenizer, conversation)
-    aside = (
-        "{% if '7' in messages[1]['content'] %}{{ '<|im_start|>system\\nCount.<|im_end|>\\n' "
-        "}}{% endif %}"
-    )
-    tokenizer.chat_template = aside + tokenizer.chat_template
-    assert (
-        between.inputs(
-            tokenizer, conversations.render(tokenizer, PROMPT, ["love", "7"])
-        )
-        is None
-    )
-    ids = conversations.encode(tokenizer, conversation, ["love", "7"], between)
-    assert (
-        ids == oracle.input_ids(tokenizer, PROMPT, ["love", "7"])
-        and len(ids[1]) > len(ids[0]) + 5
-    )
-
-
-def test_a_part_that_would_be_read_otherwise_is_not_taken():
-    """A tokenizer that puts a space before whatever comes first reads a part otherwise than
-    within the whole.
-    """
-    turns = (
-        "{% for m in messages %}{{ '<|turn|>' + m['content'] + '<|end|>' }}{% endfor %}"
-    )
-    tokenizer = tiny.make_tokenizer("deberta", template=turns, vocabulary=["love"])
-    tokenizer.add_tokens(
-        [AddedToken(text, special=True) for text in ("<|turn|>", "<|end|>")],
-        special_tokens=True,
-    )
-    told = {}
-    for scheme in ("first", "never"):
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
-            replacement="▁", prepend_scheme=scheme
-        )
-        conversation = conversations.open_conversation(
-            templates.confine(tokenizer), PROMPT
-        )
-        told[scheme] = (
-            conversations.between_control_tokens(tokenizer, conversation) is not None
-        )
-    assert told == {"first": False, "never": True}
 
 
 def ids_of(tokenizer, bos: str) -> list[int]:
@@ -247,9 +153,7 @@ def test_a_control_token_that_is_searched_in_normalised_text_is_no_place_to_cut(
     tokenizer.add_tokens(marks, special_tokens=True)
     tokenizer.backend_tokenizer.normalizer = form() if form else None
     conversation = conversations.open_conversation(templates.confine(tokenizer), PROMPT)
-    between = conversations.between_control_tokens(tokenizer, conversation)
-    assert (between is None) == (normalized and form is not None)
     replies = ["\u0301love", "\u0338", "e\u0301"]
-    assert conversations.encode(
-        tokenizer, conversation, replies, between
-    ) == oracle.input_ids(tokenizer, PROMPT, replies)
+    assert conversations.encode(tokenizer, conversation, replies) == oracle.input_ids(
+        tokenizer, PROMPT, replies
+    )
