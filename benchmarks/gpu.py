@@ -26,6 +26,7 @@ from transformers import PreTrainedTokenizerBase
 from benchmarks import scoring
 from benchmarks.scoring import QUESTION, machine, matmul_rate, operations, table
 from benchmarks.shapes import TRUE_SHAPES
+from benchmarks.tokenizers import open_tokenizer
 from lib import ROOT
 from lib.models.reward_models import RewardModel
 from lib.scoring import products, reader, vocabulary
@@ -70,7 +71,7 @@ def tokenizer_for(
     """Return the true tokenizer of the family from its folder, or a made one of this size."""
     if folder is None:
         return scoring.tokenizer_of(size, family, made_words(size))
-    tokenizer = scoring.open_tokenizer(BASES[family], folder)[0]
+    tokenizer = open_tokenizer(BASES[family], folder)[0]
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -171,19 +172,20 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
     )
     yield f"{name}: host prepares, s", time.perf_counter() - preparing
     read = Reader(model, inputs)
-    yield f"{name}: shares its prefix", "no" if read.reason else "yes"
+    yield f"{name}: shares its prefix", "yes" if read.limit else "no"
     few = inputs.suffixes[:64]
     shared = read.rewards(few)
-    read.limit, limit = 0, read.limit
+    usual = read.limit, read.tokens
+    read.limit = 0
     one, eight = (_whole(read, few, size) for size in (1, 8))
-    read.limit = limit
+    read.limit, read.tokens = usual
     yield (
         f"{name}: rms in sd, rows against whole, whole at batches of 1 and 8",
         f"{_rms(shared - one) / one.std():.3g}, {_rms(eight - one) / one.std():.3g}",
     )
     nodes = len({each[: k + 1] for each in inputs.suffixes for k in range(len(each))})
     work = operations(model, nodes, len(inputs.prefix_ids) + 2)
-    usual = None
+    first = None
     for width, prompts in ((128, 1), (256, 1), (512, 1), (128, products.PROMPTS)):
         with products.compiled(model.backbone, prompts):
             reader.WIDTH = width
@@ -192,8 +194,8 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
             seconds, rewards = timed(
                 partial(read.rewards, inputs.suffixes), asked.device
             )
-        usual = rewards if usual is None else usual
-        differs = np.abs(rewards - usual) / usual.std()
+        first = rewards if first is None else first
+        differs = np.abs(rewards - first) / first.std()
         way = f"{name}: rows of {width}{', compiled' * (prompts > 1)}"
         yield f"{way}: seconds", seconds
         yield f"{way}: TFLOP/s", work / seconds / 1e12
@@ -205,7 +207,7 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
             (f"{np.median(differs):.3g}, {differs.max():.3g}"),
         )
     reader.WIDTH = 128
-    yield f"{name}: all finite", bool(np.isfinite(usual).all())
+    yield f"{name}: all finite", bool(np.isfinite(first).all())
     some = texts[: 64 if asked.small else 1024]
     papers = partial(scoring.the_papers_way, model, QUESTION, some)
     papers()

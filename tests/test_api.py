@@ -12,7 +12,7 @@ import pytest
 import lib
 from lib import InputError
 from lib.apps.runner import api
-from lib.scoring import vocabulary
+from lib.scoring import reader, vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 
@@ -74,18 +74,22 @@ def test_conversations_are_scored_as_their_prompts_and_replies(folder):
 
 
 @pytest.mark.parametrize("prompts", [PROMPT, [PROMPT, "Why?", PROMPT, "Who?", "Why?"]])
-def test_so_many_replies_are_read_together_at_most(folder, prompts):
+def test_so_many_replies_are_read_together_at_most(folder, prompts, monkeypatch):
     model, replies, sizes = (
         lib.load(folder, device="cpu"),
         ["love", "war", "hate and love", "no", "hope"],
         [],
     )
     usual = model.score(prompts, replies)
-    model.backbone.register_forward_pre_hook(
-        lambda _, args, given: sizes.append(len(given["input_ids"])), with_kwargs=True
-    )
+    rewards = reader.Reader.rewards
+
+    def counted(read, suffixes):
+        sizes.append(len(suffixes))
+        return rewards(read, suffixes)
+
+    monkeypatch.setattr(reader.Reader, "rewards", counted)
     two = model.score(prompts, replies, batch_size=2)
-    assert max(sizes) == 2
+    assert max(sizes) <= 2 and sum(sizes) == 5
     pd.testing.assert_frame_equal(two, usual, atol=1e-5)
 
 

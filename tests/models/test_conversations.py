@@ -1,6 +1,4 @@
-"""What stands between the control tokens next to a reply is read by itself as within the whole
-conversation.
-"""
+"""Conversations as a model reads them: ids around and of replies, beginning tokens, turns."""
 
 import itertools
 

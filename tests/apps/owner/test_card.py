@@ -753,6 +753,7 @@ def loaded() -> SimpleNamespace:
         revision="r",
         head_name="linear",
         dtype="float32",
+        device="cuda",
         attention="sdpa",
         read_at="last",
         closing="trim",
