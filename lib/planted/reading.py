@@ -203,10 +203,8 @@ def _rows(
     length = len(inputs.prefix_ids)
     prompt = torch.tensor([inputs.prefix_ids]).expand(count, -1)
     places = torch.arange(length)
-    causal = torch.ones(length, length, dtype=torch.bool).tril()
-    seen = torch.ones(count, length + width, length + width, dtype=torch.bool)
-    seen[:, :length, :length] = causal
-    seen[:, :length, length:] = False
+    causal = torch.ones(length + width, length + width, dtype=torch.bool).tril()
+    seen = causal.repeat(count, 1, 1)
     assert rows.seen is not None and rows.depths is not None
     seen[:, length:, length:] = rows.seen
     last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]

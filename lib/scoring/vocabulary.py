@@ -86,13 +86,10 @@ def score(
 ) -> Iterator[tuple[Part, np.ndarray]]:
     """Yield each part with its rewards, (replies,) float32, when they are known.
 
-    Parts of one prompt follow each other. InputError for rewards that are not finite, and if a file
-    of the model has changed.
+    Parts of one prompt follow each other. InputError for rewards that are not finite.
     """
     bar = tqdm(disable=True) if bar is None else bar
     for part, rewards in reader_of(model).each(model, parts, bar):
-        if model.files:
-            model.files.refuse_changed()
         bad = np.argwhere(~np.isfinite(rewards))
         if len(bad):
             ids = part.inputs.reply_ids[part.numbers[bad[0][0]]]
@@ -146,10 +143,7 @@ def score_vocabulary(
         settings = settings_of(model, tokens, **how)
         if differ := _differences(table, settings, prompts):
             if not overwrite:
-                raise InputError(
-                    f"{path} holds scores of other settings ({', '.join(differ)}); score into "
-                    "another collection, or delete it"
-                )
+                raise _other_settings(path, differ)
             table = pd.DataFrame()
         before = table.attrs.get("metadata", {})
         scored = before.get("prompts", {})
@@ -162,14 +156,20 @@ def score_vocabulary(
                 unit_scale=reader_of(model).by_layer,
                 disable=not progress,
             ) as bar:
-                known = table if scored else tokens
-                table = _with_rewards(known, model, missing, folder, bar, how)
-            about = _about_when(started, before, run)
-            prompts_of = {"prompts": scored | missing}
-            scores.write(table, path, settings | run | prompts_of | about)
+                table = table if scored else tokens
+                table = _with_rewards(table, model, missing, folder, bar, how)
+            about = _about_when(started, before, run) | {"prompts": scored | missing}
+            scores.write(table, path, settings | run | about)
             table = scores.read(path)
-        _remove(folder, (scored | missing).values())
+        _remove(folder, prompts.values())
         return table
+
+
+def _other_settings(path: Path, differ: Sequence[str]) -> InputError:
+    return InputError(
+        f"{path} holds scores of other settings ({', '.join(differ)}); score into another "
+        "collection, or delete it"
+    )
 
 
 def _about_when(started: datetime.datetime, before: dict, run: dict) -> dict:
@@ -253,10 +253,8 @@ def _with_rewards(
         nonlocal table
         for name, prompt in prompts.items():
             inputs = model.inputs_for(prompt, replies, **how)
-            for line in (
-                () if found or bar.disable else model.readings(inputs.conversation)
-            ):
-                tqdm.write(f"{model.nickname}: {line}")
+            if not (found or bar.disable):
+                _report_readings(model, inputs)
             table = with_inputs(table, inputs)
             count = len(inputs.suffixes)
             bar.total = bar.total or count * len(prompts)
@@ -273,11 +271,22 @@ def _with_rewards(
     with products.compiled(model.backbone, len(prompts)):
         for part, of_part in score(model, unscored(), bar):
             rewards, file = part.about
-            with replacing(file, size=of_part.nbytes) as unfinished:
-                unfinished.write_bytes(of_part.tobytes())
+            _write_shard(file, of_part)
             rewards[part.numbers] = of_part
     columns = {name: found[name][table["input_group"]] for name in prompts}
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+
+
+def _report_readings(model: RewardModel, inputs: Inputs) -> None:
+    """Print what is unusual about how such conversations are read."""
+    for line in model.readings(inputs.conversation):
+        tqdm.write(f"{model.nickname}: {line}")
+
+
+def _write_shard(file: Path, rewards: np.ndarray) -> None:
+    """Write the rewards of a shard; the file is there only when it is whole."""
+    with replacing(file, size=rewards.nbytes) as unfinished:
+        unfinished.write_bytes(rewards.tobytes())
 
 
 def _shards(inputs: Inputs, most: int) -> Iterator[list[int]]:
