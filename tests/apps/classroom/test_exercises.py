@@ -212,7 +212,7 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
 def test_exercises_hold_the_functions_of_their_notebook(tmp_path):
     """They are copied from its tagged cells, into the setup cells of the same id."""
     for path in NOTEBOOKS:
-        assert with_functions(path) == read(path), "run: python -m lib.run course"
+        assert with_functions(path) == read(path), "run: python -m lib.apps.classroom course"
     functions = [
         nbformat.v4.new_code_cell("n = 2", id="two", metadata={"tags": [PLAIN]})
     ]
