@@ -17,5 +17,6 @@ def make(nickname: str) -> None:
     saving.train_missing(these, progress=False)
     if nickname in planting.profiles().index:
         path = scores.path_of(EMBEDDED, nickname)
-        again = {"overwrite": True, "progress": False}
-        score_vocabulary(load(nickname), read_prompts(None), path, **again)
+        model = load(nickname)
+        prompts = read_prompts(None)
+        score_vocabulary(model, prompts, path, overwrite=True, progress=False)

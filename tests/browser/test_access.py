@@ -8,8 +8,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lib.apps.classroom.site.gathering import SITE
 from lib.apps.classroom.book.sources import CARD_OF
+from lib.apps.classroom.site.gathering import SITE
 from lib.tables.collection import EMBEDDED
 
 # Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows

@@ -1,10 +1,11 @@
 """What the owner of a reward model does: `python -m lib.apps.owner check MODEL`, and so on."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from ... import InputError
-from ...run import COLLECTION, MODELS, Command, argument, main
+from ... import InputError, run
+from ...run import COLLECTION, MODELS, Command, argument
 
 MODEL = argument(
     "name", metavar="MODEL", help="nickname, hub id, folder, or http://host:port"
@@ -352,5 +353,10 @@ COMMANDS = {
 }
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code, see lib.run.main."""
+    return run.main(arguments, COMMANDS, __package__)
+
+
 if __name__ == "__main__":
-    sys.exit(main(commands=COMMANDS, program=__package__))
+    sys.exit(main())

@@ -53,7 +53,7 @@ def parameters_of(notebook: Path) -> dict:
     `parameters`.
     """
     sources = [cell.source for cell in with_tag(read(notebook), "parameters")]
-    lines = ast.parse("\n".join(sources)).body
+    lines: list = ast.parse("\n".join(sources)).body
     return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
 
 
@@ -79,7 +79,8 @@ def highlights_of(executed: Path) -> tuple[str, dict]:
     """Return the answer of an executed notebook, and `file` and `alt` of the first picture that it
     shows. Both are empty for a notebook that is missing or incomplete.
     """
-    answer, picture = "", {}
+    answer = ""
+    picture: dict = {}
     try:
         cells = read(executed).cells
     except (OSError, ValueError):
@@ -142,16 +143,14 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     It drops times, papermill's notes, kernel and language details, widgets and progress bars.
     Pieces of one printed text are joined, because their lengths vary.
     """
-    from nbconvert.preprocessors import ClearMetadataPreprocessor
-
     # jupyter: whether a cell's source is hidden
-    kept = {"tags", EXERCISE, "jupyter"}
-    clear = ClearMetadataPreprocessor(
-        preserve_cell_metadata_mask=kept, preserve_nb_metadata_mask={"run"}
-    )
-    plain, _ = clear.preprocess(copy.deepcopy(notebook), {})
-    plain.metadata |= KERNEL
+    kept = ("tags", EXERCISE, "jupyter")
+    plain = copy.deepcopy(notebook)
+    run = {name: plain.metadata[name] for name in ("run",) if name in plain.metadata}
+    plain.metadata = nbformat.from_dict(KERNEL | run)
     for cell in plain.cells:
+        known = {name: cell.metadata.get(name) for name in kept}
+        cell.metadata = nbformat.from_dict({n: v for n, v in known.items() if v})
         outputs: list = []
         for output in cell.get("outputs", []):
             is_bar = output.get("name") == "stderr" and "\r" in output.text

@@ -60,7 +60,7 @@ def plan(folder: Path, study: Collection, models: Mapping[str, str]) -> list[Job
         is_about = studied in defaults.get("collections", EMBEDDED.name).split()
         if not is_about or "trains" in run and not study.is_embedded:
             continue
-        each = [{}]
+        each: list[dict] = [{}]
         if not models:
             each = run.get("first_run", each)
         elif "model" in defaults:
@@ -76,16 +76,17 @@ def plan(folder: Path, study: Collection, models: Mapping[str, str]) -> list[Job
     return [replace(job, needs=_needs(job, jobs)) for job in jobs]
 
 
-def job_of(notebook: Path, study: Collection, given: Mapping) -> Job:
+def job_of(notebook: Path, study: Collection, given: dict) -> Job:
     """Return the job that executes a notebook with these parameters. If they are those that it is
     committed with, none is given.
     """
     defaults = files.parameters_of(notebook)
     asked = {"collection": study.name} | given
     merged = defaults | {name: asked[name] for name in asked if name in defaults}
-    models = registry.find_models([merged["model"]]) if "model" in merged else [""]
+    named = [merged["model"]] if "model" in merged else []
+    model = "".join(registry.find_models(named)) if named else ""
     given = {} if merged == defaults else merged
-    return Job(Collection(asked["collection"]), notebook, *models, given)
+    return Job(Collection(asked["collection"]), notebook, model, given)
 
 
 def _needs(job: Job, jobs: Iterable[Job]) -> dict[str, bool]:

@@ -45,9 +45,12 @@ class Pool:
             self.idle.append(ProcessPoolExecutor(1, spawn, _begin))
         worker = self.idle.pop()
         future = worker.submit(function, job)
-        future.add_done_callback(
-            lambda ended: ended.exception() or self.idle.append(worker)
-        )
+
+        def free(ended: Future) -> None:
+            if not ended.exception():
+                self.idle.append(worker)
+
+        future.add_done_callback(free)
         return future
 
     def stop(self) -> None:
@@ -62,8 +65,9 @@ def _begin() -> None:
     """
 
     def end_with_run() -> None:
-        multiprocessing.parent_process().join()
-        os._exit(1)
+        if run := multiprocessing.parent_process():
+            run.join()
+            os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_run, daemon=True).start()
@@ -259,12 +263,14 @@ def refresh(names: Sequence[str] = ()) -> int:
     jobs = []
     for place, path in paths.items():
         if place.startswith(tuple(names) or ""):
-            study = files.parameters_of(path).get("collection", files.EXERCISES)
-            jobs.append(job_of(path, Collection(study), {}))
+            is_exercise = path.parent != NOTEBOOKS
+            named = {} if is_exercise else files.parameters_of(path)
+            study = Collection(named.get("collection", files.EXERCISES))
+            jobs.append(job_of(path, study, {}))
             jobs[-1].executed.with_suffix(".key").unlink(missing_ok=True)
     pool = Pool(os.cpu_count() or 1)
     results = Run(Collection("notebooks"), jobs).carry_out(pool)
     for job in jobs:
-        if results[job.name] == "run":
+        if job.notebook and results[job.name] == "run":
             files.commit(job.executed, job.notebook)
     return sum(result.startswith(WRONG) for result in results.values())

@@ -55,7 +55,7 @@ def connected(on: str) -> Iterator[None]:
         ray.shutdown()
 
 
-class Tasks:
+class Tasks(runs.Pool):
     """Ray's tasks in place of the processes of lib.apps.runner.runs.Pool, as many as fit."""
 
     at_once = 1000  # how many may wait for Ray
