@@ -71,8 +71,8 @@ COMMANDS = {
         ".apps.runner.front:write",
     ),
     "human_ratings": Command(
-        "train V-Smol-135M, a reward model of people's ratings of words",
-        ".human_ratings.training:train_and_report",
+        "join V-Smol-135M's committed head with SmolLM2-135M",
+        ".human_ratings.training:load_and_report",
     ),
     "smollm2": Command(
         "fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",
