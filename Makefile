@@ -22,16 +22,18 @@ help: ## show this list
 	@echo "See what reward models value. Targets:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
-	@echo "Other commands (explore, book, course, site, verify, notebooks): $(PY) -m lib.run --help"
+	@echo "Other commands: $(PY) -m lib.run --help, and the same of lib.apps.owner and lib.apps.classroom"
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
 reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine] [ON=auto]
-	@$(PY) -m lib.run reproduce $(if $(MODELS),--models $(MODELS)) $(if $(COLLECTION),--collection $(COLLECTION)) \
-		$(if $(ON),--on "$(ON)")
+	@$(PY) -m $(if $(ON),lib.apps.owner,lib.run) reproduce $(if $(MODELS),--models $(MODELS)) \
+		$(if $(COLLECTION),--collection $(COLLECTION)) $(if $(ON),--on "$(ON)")
 
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
+	@$(PY) -m lib.apps.owner publish
+	@$(PY) -m lib.apps.classroom explore
 
 quick: $(INSTALLED) ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(MAKE) --no-print-directory -j 2 lint quick_tests
@@ -57,44 +59,42 @@ LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(i
 	$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA))
 ONE_PROCESS = test -z "$(ON)" || { echo "error: make $@ runs in one process; leave ON out" >&2; exit 2; }
 
-score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [ON=auto] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
+score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
+	@$(ONE_PROCESS)
+	@$(PY) -m lib.apps.owner score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \
 		$(if $(COLLECTION),--collection $(COLLECTION)) \
-		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING) $(if $(ON),--on "$(ON)")
+		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING)
 
 check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1] [options as for score]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.run check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
+	@$(PY) -m lib.apps.owner check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
 
 why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=path/to/model REWARDS=file.csv [JSON=1] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REWARDS)" || { echo "error: say: make why MODEL=<nickname, hub id or folder> REWARDS=<csv or jsonl>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.run why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
+	@$(PY) -m lib.apps.owner why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
 
 card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [CARD_LIMITS=file.csv] [SPAM=1] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" $(LOADING) \
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.apps.owner card "$(MODEL)" $(LOADING) \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(CARD_LIMITS),--limits "$(CARD_LIMITS)") \
 		$(if $(SPAM),--spam $(SPAM)) $(if $(COLLECTION),--collection $(COLLECTION))
 
 compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine] [options as for score]
 	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run compare $(MODELS) $(LOADING) \
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.apps.owner compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
 bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=path/to/model REPLIES=file [AGAINST=model] [WORDS=file.csv] [OUT=file.csv] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REPLIES)" || { echo "error: say: make bestofn MODEL=<nickname, hub id or folder> REPLIES=<csv or jsonl>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.run bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
+	@$(PY) -m lib.apps.owner bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(OUT),--out "$(OUT)")
-
-figure: $(INSTALLED) ## where a figure or table of the paper is computed again: make figure FIG=3C
-	@$(PY) -m lib.run figure "$(FIG)"
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
@@ -119,7 +119,7 @@ unchanged: ## does make published write the committed tables and figures again, 
 # executed, and execute only what these did not; published comes first, as it renews tables that the notebooks read.
 # DATA_MIRROR names a folder with the published files, where there is one.
 gate: lint $(if $(wildcard $(DATA_MIRROR)),published unchanged) reproduce ## all that has to pass before a change is kept: .ci/run
-	@$(PY) -m lib.run site
+	@$(PY) -m lib.apps.classroom site
 	@$(MAKE) test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.

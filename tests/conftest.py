@@ -20,6 +20,7 @@ os.environ.pop("MAKELEVEL", None)
 os.environ.pop("MAKEFLAGS", None)  # else what tests make takes part in its jobs
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import hypothesis
@@ -149,7 +150,7 @@ def write_notebook() -> Callable[..., Path]:
     ) -> Path:
         new, each = (
             nbformat.v4,
-            {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]},
+            {"needs": []},
         )
         tagged = new.new_code_cell(parameters, metadata={"tags": ["parameters"]})
         opening = new.new_markdown_cell(
@@ -270,19 +271,15 @@ def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ".tables.collection",
         ".tables.downloads",
         ".apps.runner.jobs",
-        ".apps.runner.pages",
         ".apps.runner.runs",
-        ".apps.runner.workers",
-        ".run",
+        ".apps.runner.files",
         ".io",
     ):
         monkeypatch.setattr(f"lib{module}.ROOT", folder)
     for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
         monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
+    monkeypatch.setattr("lib.apps.runner.runs.NOTEBOOKS", folder / "notebooks")
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.setattr(
-        "lib.apps.runner.workers.START", "fork"
-    )  # a fork knows what is replaced here
 
 
 @pytest.fixture
@@ -324,43 +321,45 @@ def kernels() -> None:
 
 
 @pytest.fixture
-def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
-    """Jobs run the cells of their notebooks without kernels; says which did since it was last
-    asked.
+def executed(monkeypatch) -> Callable[[], list[str]]:
+    """Jobs are carried out in this process, and the cells of their notebooks without kernels; says
+    which were since it was last asked, sorted.
     """
-    import matplotlib.pyplot  # noqa: F401  # here once, and not in every fork
+    from lib.apps.runner import files, runs
 
-    from lib.io import replacing
-    from lib.show import figures  # noqa: F401
+    log: list[str] = []
 
-    log = tmp_path / "executed.txt"
+    class Here(runs.Pool):
+        """A pool whose jobs have ended when they are submitted."""
 
-    def execute(notebook, output, parameters, progress=False, **engine):
-        with log.open("a") as file:
-            file.write(f"{output.stem}\n")
+        def submit(self, function, job):
+            log.append(job.name)
+            future = Future()
+            future.set_result(function(job))
+            return future
+
+    def execute(notebook, output, parameters):
         output.parent.mkdir(parents=True, exist_ok=True)
         node = nbformat.read(notebook, 4)
-        node.cells[2].outputs = [nbformat.v4.new_output("stream", text=str(parameters))]
         node.metadata["papermill"] = {"duration": 1}
         nbformat.write(node, output)
-        names = dict(parameters)
+        names: dict = {}
+        exec(node.cells[1].source, names)
+        names |= parameters
         for cell in node.cells[2:]:
-            exec(
-                cell.source.replace("scores.record", "dict").replace(
-                    "display.record", "dict"
-                ),
-                names,
-            )
+            source = cell.source.replace("display.record", "dict")
+            exec(source, names)
 
-    def executed() -> list[str]:
-        names = log.read_text().split() if log.is_file() else []
-        log.unlink(missing_ok=True)
+    def write_page(executed, page):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(executed.stem)
+
+    def since() -> list[str]:
+        names = sorted(log)
+        log.clear()
         return names
 
-    def write_page(executed, page, title):
-        with replacing(page) as part:
-            part.write_text(f"<title>{title}</title>")
-
-    monkeypatch.setattr("lib.apps.runner.files.execute", execute)
-    monkeypatch.setattr("lib.apps.runner.pages.write_page", write_page)
-    return executed
+    monkeypatch.setattr(runs, "Pool", Here)
+    monkeypatch.setattr(files, "execute", execute)
+    monkeypatch.setattr(files, "write_page", write_page)
+    return since

@@ -33,6 +33,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from lib import ROOT
+from lib.apps.runner import files
 from lib.apps.runner.jobs import Job, plan
 from lib.claims import claims
 from lib.planted import saving
@@ -103,7 +104,7 @@ def computed(job: Job) -> list[dict]:
     def keep(name: str, parts: dict[str, str]) -> None:
         place = {
             "collection": job.collection.name,
-            "notebook": job.number,
+            "notebook": job.notebook.name[:2],
             "name": name,
         }
         rows.extend(
@@ -190,11 +191,13 @@ def jobs(numbers: list[str]) -> list[Job]:
     ]
     chosen = []
     for name in [*kept, *["published"] * (len(kept) > 1)]:
-        planned = plan(ROOT / "notebooks", Collection(name))
+        planned = plan(ROOT / "notebooks", Collection(name), {})
         chosen += [
             job
             for job in planned
-            if not job.declared.trains and (not numbers or job.number in numbers)
+            if job.notebook
+            and not files.declared_by(job.notebook).get("trains")
+            and (not numbers or job.notebook.name[:2] in numbers)
         ]
     return chosen
 

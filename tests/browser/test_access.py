@@ -8,8 +8,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lib.apps.classroom.book.sources import CARD_OF
 from lib.apps.classroom.site.gathering import SITE
-from lib.apps.runner.jobs import CARD_OF
 from lib.tables.collection import EMBEDDED
 
 # Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows
@@ -45,7 +45,7 @@ def opened(open_page):
 
     def open_it(name: str, query: str = "", **settings):
         if not PAGES[name].is_file():
-            pytest.skip("the site is not built yet: python -m lib.run site")
+            pytest.skip("the site is not built yet: python -m lib.apps.classroom site")
         page = open_page(PAGES[name], query, **settings)
         if page.locator("#content-warning button").count():
             page.click("#content-warning button")
@@ -101,7 +101,7 @@ def test_tab_reaches_the_search_field_then_every_choice_and_word(opened):
 @pytest.mark.parametrize("name", ["first page", "book", "explorer", "card"])
 def test_on_a_server_no_page_asks_for_what_is_not_there(browser, name):
     if not PAGES[name].is_file():
-        pytest.skip("the site is not built yet: python -m lib.run site")
+        pytest.skip("the site is not built yet: python -m lib.apps.classroom site")
     missing = []
 
     class Server(SimpleHTTPRequestHandler):

@@ -14,7 +14,7 @@ SIZES = "[...document.images].map(image => image.naturalWidth)"
 @pytest.mark.parametrize("folder", [ROOT / "figures", SITE], ids=["front page", "site"])
 def test_the_front_page_fits_the_window_and_its_pictures_load(open_page, folder, width):
     if not (folder / "index.html").is_file():
-        pytest.skip("the site is not built yet: python -m lib.run site")
+        pytest.skip("the site is not built yet: python -m lib.apps.classroom site")
     page = open_page(folder / "index.html", width=width)
     page.evaluate("[...document.images].forEach(image => image.loading = 'eager')")
     page.wait_for_function("[...document.images].every(image => image.complete)")

@@ -118,7 +118,7 @@ def test_killed_outright_at_any_moment(models, tmp_path_factory):
     begin = time.monotonic()
     first = started(undisturbed, models)
     told, _ = first.communicate()
-    assert first.returncode == 0 and "Notebooks: 3 run." in told, told
+    assert first.returncode == 0 and "3 jobs, 0 failed" in told, told
     seconds, moments, most = time.monotonic() - begin, random.Random(0), 0
     for part in range(2):  # early and late: within a notebook each time
         process = started(project, models)
@@ -153,7 +153,7 @@ def test_of_two_at_once_one_runs_and_the_other_says_so(models, tmp_path_factory)
     assert one.communicate() and one.returncode == 0
     (ran,) = (text for text, code in told.items() if code == 0)
     (refused,) = (text for text, code in told.items() if code == 2)
-    assert "Notebooks: 3 run." in ran, ran
+    assert "3 jobs, 0 failed" in ran, ran
     assert len(refused.strip().splitlines()) == 1 and "is writing" in refused, refused
     assert made_in(shared) == made_in(alone)
     for name, table in tables_in(alone).items():

@@ -120,7 +120,7 @@ def files(config=None, **contents: bytes):
 TWO, NO_HEAD = {"score.2.weight": torch.ones(2, 32)}, {"score.weight": None}
 PROCESS = {"architectures": ["Qwen2ForProcessRewardModel"]}
 LANGUAGE_MODEL = changed("OpenRLHF", {"architectures": ["LlamaForCausalLM"]}, NO_HEAD)
-BY_FILE = "lib.run export"
+BY_FILE = "lib.apps.owner export"
 REFUSED = {  # what is refused -> what makes one, and words of the line that refuses it
     "critics of OpenRLHF": (
         changed("OpenRLHF, normalised", {"architectures": ["CriticModel"]}, {}),

@@ -599,7 +599,7 @@ def test_models_without_a_head_of_one_reward_are_refused(spoiled, architecture):
     folder = spoiled(
         "linear_llama", config={"architectures": [architecture]}, drop=["score.weight"]
     )
-    refused(folder, architecture, "lib.run export")
+    refused(folder, architecture, "lib.apps.owner export")
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "deberta"])

@@ -15,7 +15,8 @@ import tiny
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from lib import InputError, run
+from lib import InputError
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.check import checking, why
 from lib.apps.owner.opening import open_model
 from lib.apps.owner.opening.served import AskServer

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import run
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.card import exploits, measures
 from lib.models import conversations
 from lib.models.hardware import one_thread

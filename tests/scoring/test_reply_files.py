@@ -17,7 +17,8 @@ import torch
 from conftest import refusal_of
 from transformers import AutoTokenizer
 
-from lib import ROOT, InputError, run
+from lib import ROOT, InputError
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.opening import open_model as load
 from lib.apps.runner import api
 from lib.scoring import reply_files
@@ -501,14 +502,14 @@ def test_make_passes_every_option_of_loading_on(target, monkeypatch):
     [line] = [
         line
         for line in printed.stdout.replace("\\\n", "").splitlines()
-        if f"lib.run {target}" in line
+        if f"lib.apps.owner {target}" in line
     ]
     received = {}
     taking = SimpleNamespace(call=lambda **options: received.update(options))
-    monkeypatch.setattr(run, "import_module", lambda *_: taking)
+    monkeypatch.setattr("lib.run.import_module", lambda *_: taking)
     monkeypatch.setitem(
         run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call")
     )
     words = shlex.split(line)
-    assert run.main(words[words.index("lib.run") + 1 :]) == 0
+    assert run.main(words[words.index("lib.apps.owner") + 1 :]) == 0
     assert {name: str(received[name.lower()]) for name in LOADING} == LOADING

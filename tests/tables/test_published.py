@@ -5,7 +5,6 @@ no odd file taken.
 import re
 import shutil
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,10 +13,9 @@ from conftest import AWKWARD
 from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
 
 from lib import ROOT, InputError
-from lib.apps.runner.runs import reproduce_published
-from lib.claims import claims
+from lib.apps.runner import runs
 from lib.tables import downloads, lexicons, prompts, score_files, scores
-from lib.tables.collection import ITEMS, WORDS
+from lib.tables.collection import WORDS
 
 F32 = np.float32
 VOCABULARY = [
@@ -228,7 +226,7 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
 
 
 @pytest.fixture
-def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_forks):
+def project(mirror, monkeypatch, write_notebook, place_project_in, executed):
     """A project with four small notebooks, which run without kernels; says what was executed, in
     order of names.
     """
@@ -257,7 +255,7 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
     place_project_in(mirror.project)
     monkeypatch.setattr(lexicons, "load", lexicon)
-    return lambda: sorted(executing_in_forks())
+    return executed
 
 
 KEEP = """
@@ -298,11 +296,10 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     for hub_id in score_files.papers_models().values():
         mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
 
-    def measure():
-        raise InputError("no words")
-
-    assert reproduce_published(notebooks, measure=measure) == 0
-    assert project() == ["03_words", "06_items", "11_scorecard"]
+    made_of = ["published-items/06_items", "published-words/03_words"]
+    card_of = "published/11_scorecard"
+    assert runs.published() == 0
+    assert project() == [*made_of, card_of]
     figures_made = mirror.project / "figures" / "published"
     made = {
         path.relative_to(figures_made).as_posix()
@@ -314,21 +311,15 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
         "items/06_figure.png",
         "claims.csv",
     }
-    notebook = nbformat.read(WORDS.runs / "03_words.ipynb", 4)
-    assert notebook.cells[2].outputs[0]["text"] == "{'collection': 'published-words'}"
     told = capsys.readouterr().out
     [missing] = [
         line
         for line in told.splitlines()
         if line.startswith("not to be had: published-vocabulary")
     ]
-    assert "not to be had: the published values of cards: " in told
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
-    assert reproduce_published(notebooks) == 0
+    assert runs.published() == 0
     assert project() == []  # nothing has changed
-    claims.state(ITEMS, "07", [OF_TOPS])
-    reproduce_published(notebooks)
-    assert project() == ["11_scorecard"]
 
     # The scorecard stays as it was where claims are missing.
     card = mirror.project / "figures" / "published" / "claims.csv"
@@ -336,21 +327,21 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     words = 'collections = "published-words"\ncollection = "published-words"'
     write_notebook(notebooks / "03_words.ipynb", "1 / 0", parameters=words)
     capsys.readouterr()
-    assert reproduce_published(notebooks) == 2
-    assert project() == ["03_words"] and card.read_bytes() == before
+    assert runs.published() == 2
+    assert project() == [made_of[1]] and card.read_bytes() == before
     assert (
-        "skipped: 11_scorecard: 03_words of published-words failed\n"
+        "11_scorecard: skipped: published-words/03_words failed\n"
         in capsys.readouterr().out
     )
     (notebooks / "03_words.ipynb").write_bytes(stated)
-    assert reproduce_published(notebooks) == 0 and card.read_bytes() == before
+    assert runs.published() == 0 and card.read_bytes() == before
     # as in another copy of the project, where the words cannot be had
     shutil.rmtree(WORDS.claims)
     for path in (path for paths in files.values() for path in paths):
         path.unlink()
-    assert reproduce_published(notebooks) == 1 and card.read_bytes() == before
+    assert runs.published() == 0 and card.read_bytes() == before
     assert (
-        "skipped: 11_scorecard: the import of published-words failed\n"
+        "not run: the scorecard, which has claims on {'moral words'}\n"
         in capsys.readouterr().out
     )
 

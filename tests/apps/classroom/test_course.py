@@ -10,10 +10,10 @@ import nbformat
 import pytest
 
 from lib import ROOT, run
+from lib.apps.classroom.__main__ import COMMANDS
 from lib.apps.classroom.course import making
 from lib.apps.classroom.course.exercises import read_section, stub_of
-from lib.apps.runner.files import EXERCISES, find_notebooks, opening
-from lib.apps.runner.pages import highlights_of
+from lib.apps.runner.files import EXERCISES, find_notebooks, highlights_of, opening
 
 NOTEBOOKS = find_notebooks(ROOT / "notebooks")
 WITH_EXERCISES = find_notebooks(ROOT / "notebooks" / EXERCISES)
@@ -89,7 +89,7 @@ def test_copies_and_key_lie_in_folders_of_their_own_and_a_teachers_files_stay(
     folder.mkdir()
     for name in ("99_gone.ipynb", "my_notes.ipynb"):
         (folder / name).write_text("{}")
-    assert run.main(["course", str(tmp_path)]) == 0
+    assert run.main(["course", str(tmp_path)], COMMANDS, "lib.apps.classroom") == 0
     names = {path.name for path in WITH_EXERCISES}
     assert {path.name for path in folder.iterdir()} == names | {"my_notes.ipynb"}
     assert {path.name for path in (tmp_path / making.ANSWERS).iterdir()} == names
@@ -102,13 +102,11 @@ def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path
     shown = page.split('<section class="slide">')[1:]
     assert len(shown) == len(NOTEBOOKS)
     for slide, path in zip(shown, NOTEBOOKS, strict=True):
-        title, highlights = opening(path)[0], highlights_of(path)
-        assert title in html.unescape(slide) and highlights.answer in html.unescape(
-            slide
-        )
+        title, (answer, picture) = opening(path)[0], highlights_of(path)
+        assert title in html.unescape(slide) and answer in html.unescape(slide)
         assert (
             slide.count("<img")
             == slide.count('src="data:image/png;base64,')
-            == bool(highlights.hero)
+            == bool(picture)
         )
     assert not re.findall(r"<script|(?:src|href)=.http", page)

@@ -28,7 +28,6 @@ from lib.apps.classroom.course.exercises import (
     without_marks,
 )
 from lib.apps.runner.files import EXERCISES, find_notebooks, read, stripped
-from lib.apps.runner.jobs import exercise_job, key_of
 
 matplotlib.use("Agg")
 NOTEBOOKS = find_notebooks(ROOT / "notebooks" / EXERCISES)
@@ -212,7 +211,9 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
 def test_exercises_hold_the_functions_of_their_notebook(tmp_path):
     """They are copied from its tagged cells, into the setup cells of the same id."""
     for path in NOTEBOOKS:
-        assert with_functions(path) == read(path), "run: python -m lib.run course"
+        assert with_functions(path) == read(path), (
+            "run: python -m lib.apps.classroom course"
+        )
     functions = [
         nbformat.v4.new_code_cell("n = 2", id="two", metadata={"tags": [PLAIN]})
     ]
@@ -242,11 +243,3 @@ def test_exercises_keep_their_metadata_when_they_are_committed(tmp_path):
         kept == [cell.metadata for cell in node.cells]
         and kept[-1]["exercise"]["name"] == "one"
     )
-
-
-def test_exercises_run_again_when_anything_changes_that_their_file_keeps(tmp_path):
-    keys = set()
-    for wrong in ([], [{"answer": "1", "says": "2"}]):
-        job = exercise_job(written(tmp_path, cells_of_one(solution={"wrong": wrong})))
-        keys.add(key_of(job, ()))
-    assert len(keys) == 2

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from lib import InputError, run
+from lib.apps.classroom.__main__ import COMMANDS
 from lib.apps.classroom.explorer import page
 from lib.tables import scores
 from lib.tables.collection import Collection
@@ -202,7 +203,10 @@ def test_the_command_writes_one_file_and_names_it(
         scores.path_of(study, "one"),
         {"model": "one", "prompts": {"greatest": "What is greatest?"}},
     )
-    assert run.main(["explore", "--collection", "mine"]) == 0
+    assert (
+        run.main(["explore", "--collection", "mine"], COMMANDS, "lib.apps.classroom")
+        == 0
+    )
     assert "data/explorer/mine.html" in capsys.readouterr().out
     description, _ = read_block(
         (tmp_path / "data" / "explorer" / "mine.html").read_text()

@@ -102,7 +102,7 @@ def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
 
 def test_the_built_site_has_no_broken_link_and_data_beside_each_notebook():
     if not (gathering.SITE / "index.html").is_file():
-        pytest.skip("the site is not built yet: python -m lib.run site")
+        pytest.skip("the site is not built yet: python -m lib.apps.classroom site")
     assert broken_links(gathering.SITE) == []
     for path in find_notebooks(ROOT / "notebooks"):
         page = Page(

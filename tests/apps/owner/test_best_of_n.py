@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import tiny
 
-from lib import run
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.card import best_of_n
 
 PROMPTS, POOL = 20, 16

@@ -16,8 +16,9 @@ import torch
 from scipy import stats
 from tiny_causal import make_causal
 
-from lib import ROOT, InputError, io, run
+from lib import ROOT, InputError, io
 from lib.alignment import kinds
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.card import making, measures, others, page, random_heads, replies
 from lib.apps.owner.card.making import Card
 from lib.apps.owner.opening import open_model

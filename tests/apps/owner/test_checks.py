@@ -14,7 +14,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from lib import run
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.check.checking import check, pairs_row, read_pairs
 from lib.apps.owner.check.report import Report, Row
 from lib.models import heads

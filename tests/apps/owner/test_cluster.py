@@ -39,43 +39,26 @@ GB = 10**9
 NAMES = {"one": "A-Gem-48", "two": "D-Lla-48", "three": "E-Gem-64"}
 PATIENCE = 240  # seconds, on a machine on which others compute too
 
-CARDS = {"CPU": 64, "GPU": 8, "memory": 512 * GB}
-HEAD = {"memory": 900 * GB}  # that only hands out
-SERVER = {"CPU": 16, "memory": 64 * GB}
+NODE = {"CPU": 16, "GPU": 8, "memory": 64 * GB}
 
 
 @pytest.mark.parametrize(
-    "memory, models, gpus, fits",
+    "memory, gpus",
     [
-        (10, 1, 1, True),  # alone it has a whole card
-        (10, 8, 1, True),  # 8 cards for 8 models
-        (10, 40, 0.2, True),  # 8 cards for 40 models, a fifth each, of 16 GB
-        (10, 400, 0.15, True),  # 10 of 76 usable GB, in twentieths
-        (77, 1, 2, True),  # 77 > 0.95 * 80
-        (300, 1, 4, True),  # 300 / 76 = 3.9
-        (700, 1, 1, False),  # 8 * 76 = 608: layer by layer, on one card
+        (10, 0.15),  # 10 of 76 usable GB, in twentieths
+        (77, 2),  # 77 > 0.95 * 80
+        (300, 4),  # 300 / 76 = 3.9
+        (700, 1),  # 8 * 76 = 608: layer by layer, on one card
     ],
 )
-def test_a_model_takes_a_fraction_of_a_card_one_or_several_by_its_memory(
-    memory, models, gpus, fits
-):
+def test_a_model_takes_a_fraction_of_a_card_one_or_several_by_its_memory(memory, gpus):
     asks = {"num_cpus": 1, "num_gpus": gpus}
-    assert commands.place(
-        memory * GB, False, [CARDS, SERVER], models, card=80 * GB
-    ) == (asks, fits)
+    assert commands.place(memory * GB, NODE, card=80 * GB) == asks
 
 
-def test_on_cpus_a_small_model_takes_one_core_and_a_large_one_its_node():
-    assert commands.place(GB, True, [SERVER], 3) == (
-        {"num_cpus": 1, "memory": GB},
-        True,
-    )
-    assert commands.place(GB, False, [HEAD, SERVER], 3) == (
-        {"num_cpus": 16, "memory": GB},
-        True,
-    )
-    # layer by layer
-    assert commands.place(70 * GB, False, [SERVER], 1) == ({"num_cpus": 16}, False)
+def test_on_cpus_a_model_takes_the_cores_of_a_node():
+    assert commands.place(GB, NODE, 0) == {"num_cpus": 16, "memory": GB}
+    assert commands.place(70 * GB, NODE, 0) == {"num_cpus": 16}  # layer by layer
 
 
 @pytest.mark.parametrize("address", ["head", "ray://head", "head:port", "127.0.0.1:1"])
@@ -83,7 +66,7 @@ def test_where_no_head_answers_one_line_says_so(address):
     with pytest.raises(
         InputError, match=f"^no Ray head answers at '{address}' .*ray start --head"
     ):
-        commands.score(address, "A-Gem-48")
+        commands.reproduce(address)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +163,7 @@ def nodes(project):
 def started(project: Path, *arguments: str) -> subprocess.Popen:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [sys.executable, "-m", "lib.run", *arguments], cwd=project, **pipes
+        [sys.executable, "-m", "lib.apps.owner", *arguments], cwd=project, **pipes
     )
 
 

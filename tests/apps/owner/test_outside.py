@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import InputError, run
+from lib import InputError
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.card import measures, outside
 from lib.tables import lexicons, scores
 from lib.tables.collection import Collection

@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
 from benchmarks import why as planting
-from lib import InputError, run
+from lib import InputError
+from lib.apps.owner import __main__ as run
 from lib.apps.owner.check import precision, why
 from lib.apps.owner.check.feeds import Feed, Input
 from lib.apps.owner.check.numbers import Given, Number

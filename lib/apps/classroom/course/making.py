@@ -23,15 +23,14 @@ from ...runner.files import (
     EXERCISE,
     EXERCISES,
     KERNEL,
-    NUMBER,
     find_notebooks,
+    highlights_of,
     opening,
     parameters_of,
     read,
     with_tag,
 )
-from ...runner.jobs import tables
-from ...runner.pages import highlights_of, without_folders
+from ...runner.jobs import MADE
 from ..explorer import page as explorer
 from .exercises import (
     CHECK,
@@ -50,7 +49,10 @@ STUDENTS = "students"
 ANSWERS = "answers"
 CLASS = "class"
 SLIDES = "slides.html"
-BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
+NUMBER = r"\d\d_"  # how the name of a notebook begins
+BOOK = (
+    ROOT / "data" / "book" / "html"
+)  # where python -m lib.apps.classroom book leaves it
 # packages that load models
 LOADERS = (
     "gguf",
@@ -62,6 +64,11 @@ LOADERS = (
     "transformers",
 )
 STUB = "your-turn"  # tag of a cell with a stub
+
+
+def without_folders(text: str) -> str:
+    """Return the text with paths relative to the project and to home."""
+    return text.replace(f"{ROOT}/", "").replace(f"{Path.home()}/", "~/")
 
 
 def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
@@ -183,7 +190,7 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
     cells = []
     for notebook in notebooks:
         title, question = opening(notebook)
-        highlights = highlights_of(notebook)
+        answer, picture = highlights_of(notebook)
         attachments = {}
         parts = [
             f"# {notebook.name.partition('_')[0]} {title}",
@@ -196,13 +203,13 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
         ]:
             metadata = output.get("metadata", {})
             about = metadata.get("image/png", {})
-            if highlights.hero and about.get("file") == highlights.hero:
+            if picture and about.get("file") == picture["file"]:
                 attachments = {"picture.png": {"image/png": output.data["image/png"]}}
                 parts.append(
                     f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)"
                 )
-        if highlights.answer:
-            parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
+        if answer:
+            parts.append(f"<p>{html.escape(without_folders(answer))}</p>")
         cells.append(
             nbformat.v4.new_markdown_cell(
                 "\n\n".join(filter(None, parts)),
@@ -235,7 +242,8 @@ def fill_class(
         and not (folder / "START.md").is_file()
     ):
         raise InputError(
-            f"{folder} holds something else; name another folder: python -m lib.run course FOLDER"
+            f"{folder} holds something else; name another folder: "
+            "python -m lib.apps.classroom course FOLDER"
         )
     shutil.rmtree(folder, ignore_errors=True)
     no_caches = shutil.ignore_patterns("__pycache__", ".*")
@@ -287,7 +295,10 @@ def _what_notebooks_read() -> set[Path]:
         *EMBEDDED.logprobs.scores.glob("*.parquet"),
     ]
     results = [*EMBEDDED.claims.glob("*.csv"), *(ROOT / "figures").rglob("*.csv")]
-    return {*tables(), *scored, *results}
+    own = [entry for entry in (ROOT / "data").iterdir() if entry.name not in MADE]
+    own += [path for entry in own for path in entry.rglob("*")]
+    tables = [ROOT / "requirements.lock", *filter(Path.is_file, own)]
+    return {*tables, *scored, *results}
 
 
 def requirements(loads_models: bool) -> list[str]:

@@ -65,7 +65,7 @@ def export(file: str) -> None:
         f"{file} holds {len(asked):,} texts. Score each reply to its prompt, write a csv with "
         "columns id,reward, and"
     )
-    print("run: python -m lib.run import REWARDS.csv --name <name of the model>")
+    print("run: python -m lib.apps.owner import REWARDS.csv --name <name of the model>")
 
 
 def import_rewards(file: str, name: str, collection: str | None = None) -> None:

@@ -26,7 +26,7 @@ def row_of(
     if outputs != 1 and not is_classifier:
         problem = (
             f"the head has {given}, and a {architecture} is no classifier with a label that is the "
-            "reward; score its texts elsewhere (python -m lib.run export)"
+            "reward; score its texts elsewhere (python -m lib.apps.owner export)"
         )
     elif outputs != 1 and label is None:
         problem = (
