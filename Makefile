@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
-SOURCES := lib tests notebooks benchmarks
+SOURCES := lib course tests notebooks benchmarks
 # Two files of tests at a time, each on one thread, in the order that tests/conftest.py gives them.
 # What is compiled for them is kept, whatever the shell says: a fifth of the time in which tests are collected.
 TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
@@ -22,7 +22,7 @@ help: ## show this list
 	@echo "See what reward models value. Targets:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
-	@echo "Other commands: $(PY) -m lib.run --help, and the same of lib.apps.owner and lib.apps.classroom"
+	@echo "Other commands: $(PY) -m lib.run --help; for owners and teachers: the same of lib.apps.owner and course"
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
@@ -33,7 +33,7 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 	@$(PY) -m lib.apps.owner publish
-	@$(PY) -m lib.apps.classroom explore
+	@$(PY) -m course explore
 
 quick: $(INSTALLED) ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(MAKE) --no-print-directory -j 2 lint quick_tests
@@ -119,7 +119,7 @@ unchanged: ## does make published write the committed tables and figures again, 
 # executed, and execute only what these did not; published comes first, as it renews tables that the notebooks read.
 # DATA_MIRROR names a folder with the published files, where there is one.
 gate: lint $(if $(wildcard $(DATA_MIRROR)),published unchanged) reproduce ## all that has to pass before a change is kept: .ci/run
-	@$(PY) -m lib.apps.classroom site
+	@$(PY) -m course site
 	@$(MAKE) test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.

@@ -21,9 +21,8 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - human_ratings/: a real language model, and a reward model of human ratings (notebooks 00, 01, 08)
 - apps/: what stands on the rest, by whom it serves. The paper needs none of it but opening
   - owner/: of a reward model: opening of any model, check, card, cluster
-  - runner/: of notebooks: jobs, workers, what is unchanged, pages; api: what other projects import,
+  - runner/: of notebooks: jobs, what is unchanged, pages; api: what other projects import,
     as names of this package
-  - classroom/: course, book, explorer, site
 - run: the command line; it and this file alone load apps, by name
 
 Three files to read first: models/heads (from a state to a reward), scoring/reader (how a prompt is

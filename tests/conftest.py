@@ -64,7 +64,9 @@ def pytest_collection_modifyitems(items):
         }:
             item.add_marker("nightly")  # nodes of Ray are started, and killed
         of_machines = (
-            item.path.parent.name == "browser" or item.path.stem == "test_cluster"
+            "site" in item.fixturenames
+            or "open_page" in item.fixturenames
+            or item.path.stem == "test_cluster"
         )
         if of_machines or "kernels" in item.fixturenames or times.name_of(item) in slow:
             item.add_marker("slow")

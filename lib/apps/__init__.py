@@ -1,1 +1,1 @@
-"""Applications of the library, by whom they serve: owner, runner and classroom."""
+"""Applications of the library, by whom they serve: owner and runner."""

@@ -1,7 +1,7 @@
 """A small model from nothing: trained, and scored on its vocabulary."""
 
 from ..models.reward_models import load
-from ..scoring.engine import score_vocabulary
+from ..scoring.vocabulary import score_vocabulary
 from ..tables import scores
 from ..tables.collection import EMBEDDED
 from ..tables.prompts import read_prompts

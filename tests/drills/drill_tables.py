@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tiny
 
+from course.explorer import page
 from lib import ROOT, InputError
-from lib.apps.classroom.explorer import page
 from lib.apps.owner.card import making
 from lib.apps.owner.opening import open_model
 from lib.models import reward_models

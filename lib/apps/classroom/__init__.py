@@ -1,1 +1,0 @@
-"""For a course and its readers: book, course, explorer and site."""

@@ -1,0 +1,143 @@
+"""The site: it is built from the committed sources, every link leads somewhere, and Chromium opens
+its pages from a folder.
+"""
+
+import json
+import re
+from urllib.parse import unquote
+
+import pytest
+
+from course import slides
+from lib import ROOT
+from lib.tables import scores
+from lib.tables.collection import WORDS
+
+ADDRESS = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
+AWAY = re.compile(r"https?:|mailto:|data:|#")
+NOTEBOOK = "notebooks/02_optimal_and_pessimal_tokens.html"
+PAGES = ["index.html", NOTEBOOK, "notebooks/00_small_reward_models.html"]
+# Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows
+# with their number.
+ONE_OF_EACH = """() => {
+  const words = [...document.querySelectorAll("pre span:not(:has(*))")], seen = new Set();
+  words.forEach((word) => {
+    const kind = word.className + word.closest("pre").parentElement.parentElement.className;
+    seen.has(kind) ? word.replaceWith(word.textContent) : seen.add(kind);
+  });
+}"""
+OPTIONS = {"preload": False, "resultTypes": ["violations"]}
+
+
+def broken_links(site) -> list[tuple[str, str]]:
+    pages = [page for page in site.rglob("*.html") if "_static" not in page.parts]
+    found = []
+    for page in pages:
+        for address in ADDRESS.findall(page.read_text(encoding="utf-8")):
+            file = unquote(re.split("[#?]", address)[0])
+            is_here = AWAY.match(address) or (page.parent / file).exists()
+            # the explorers are there where released scores are
+            if not is_here and not (
+                file.startswith("../explorer/") and not WORDS.models
+            ):
+                found.append((page.name, address))
+    return found
+
+
+def test_every_notebook_has_a_page_and_every_link_leads_somewhere(site):
+    for path in (ROOT / "notebooks").rglob("[0-9]*.ipynb"):
+        page = site / path.relative_to(ROOT).with_suffix(".html")
+        assert page.is_file() == (path.parent.name != "blank"), path
+    assert broken_links(site) == []
+
+
+def test_answers_are_folded_and_pictures_have_their_texts(site):
+    page = (site / NOTEBOOK).read_text(encoding="utf-8")
+    assert '<img alt="' in page and "Show an answer" not in page
+    exercises = site / NOTEBOOK.replace("notebooks", "notebooks/exercises")
+    page = exercises.read_text(encoding="utf-8")
+    assert "Show an answer" in page and "Blank copy, to fill in" in page
+
+
+def test_a_page_shows_nothing_that_needs_a_network(site):
+    page = (site / NOTEBOOK).read_text(encoding="utf-8")
+    scripts = re.findall(
+        r'<(?:script|link|img)\b[^>]*?(?:src|href)="(https?:[^"]+)"', page
+    )
+    assert scripts == []
+
+
+def test_each_notebook_has_a_slide_with_its_question_and_answer(tmp_path, capsys):
+    slides.write(tmp_path / "slides.html")
+    page = (tmp_path / "slides.html").read_text(encoding="utf-8")
+    assert page.count("<h1") == len(list((ROOT / "notebooks").glob("*.ipynb")))
+    assert page.count("data:image/png;base64,") >= 12
+    assert not re.findall(r"<script|(?:src|href)=.http", page)
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(open_page, site):
+    """Opens a page of the site, and goes on past its content warning."""
+
+    def open_it(name, query="", **settings):
+        page = open_page(site / name, query, **settings)
+        if page.locator("#content-warning button").count():
+            page.keyboard.press("Enter")  # its button has the focus
+            page.wait_for_selector("#content-warning", state="detached")
+        return page
+
+    return open_it
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1280)])
+def test_a_page_fits_its_window_and_nothing_serious_is_found(
+    opened, name, scheme, width
+):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = opened(name, width=width, color_scheme=scheme)
+    page.evaluate(ONE_OF_EACH)
+    found = axe.run(page, options=OPTIONS).response
+    serious = [
+        (one["id"], one["nodes"][0]["html"])
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_every_formula_is_set(opened):
+    page = opened("notebooks/00_small_reward_models.html")
+    formulas = page.locator(".math").count()
+    page.wait_for_function(
+        f"document.querySelectorAll('.math:has(mjx-container svg)').length === {formulas}"
+    )
+    assert formulas >= 5 and page.locator("[data-mml-node='merror']").count() == 0
+
+
+def test_folded_words_open_by_mouse_and_no_search_finds_them(opened, site):
+    page = opened(NOTEBOOK)
+    words = page.locator("details.offensive bdi")
+    hidden = sorted({word for word in words.all_text_contents() if word.isalpha()})
+    assert len(hidden) > 5 and not words.first.is_visible()
+    page.locator("details.offensive summary").first.click()
+    assert words.first.is_visible()
+    index = json.loads(
+        (site / "searchindex.js").read_text()[len("Search.setIndex(") : -1]
+    )
+    assert "skew" in index["terms"]
+    assert {word.lower() for word in hidden} & {*index["terms"]} == set()
+
+
+def test_a_typed_word_shows_its_rank_and_reward(opened):
+    if not WORDS.models:
+        pytest.skip("the released scores are not there: make published")
+    page = opened("explorer/published-words.html", "?word=love", width=390)
+    page.wait_for_selector("html[data-ready]", state="attached")
+    row = page.locator("#ranks tbody tr").first.locator("td, th").all_inner_texts()
+    table = scores.read_all(WORDS)[row[0].strip()].set_index("text")[row[1].strip()]
+    assert float(row[2].replace(",", "")) == table.rank(ascending=False)["love"]
+    assert float(row[4]) == pytest.approx(table["love"], rel=1e-3)
