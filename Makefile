@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
-SOURCES := lib course tests notebooks benchmarks
+SOURCES := lib audit course tests notebooks benchmarks
 # Two files of tests at a time, each on one thread, in the order that tests/conftest.py gives them.
 # What is compiled for them is kept, whatever the shell says: a fifth of the time in which tests are collected.
 TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
@@ -22,17 +22,17 @@ help: ## show this list
 	@echo "See what reward models value. Targets:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
-	@echo "Other commands: $(PY) -m lib.run --help; for owners and teachers: the same of lib.apps.owner and course"
+	@echo "Other commands: $(PY) -m lib.run --help; for owners and teachers: the same of audit and course"
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
 reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine] [ON=auto]
-	@$(PY) -m $(if $(ON),lib.apps.owner,lib.run) reproduce $(if $(MODELS),--models $(MODELS)) \
+	@$(PY) -m $(if $(ON),audit,lib.run) reproduce $(if $(MODELS),--models $(MODELS)) \
 		$(if $(COLLECTION),--collection $(COLLECTION)) $(if $(ON),--on "$(ON)")
 
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
-	@$(PY) -m lib.apps.owner publish
+	@$(PY) -m audit publish
 	@$(PY) -m course explore
 
 quick: $(INSTALLED) ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
@@ -62,7 +62,7 @@ ONE_PROCESS = test -z "$(ON)" || { echo "error: make $@ runs in one process; lea
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.apps.owner score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
+	@$(PY) -m audit score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \
 		$(if $(COLLECTION),--collection $(COLLECTION)) \
 		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING)
@@ -70,30 +70,30 @@ score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=great
 check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1] [options as for score]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.apps.owner check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
+	@$(PY) -m audit check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
 
 why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=path/to/model REWARDS=file.csv [JSON=1] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REWARDS)" || { echo "error: say: make why MODEL=<nickname, hub id or folder> REWARDS=<csv or jsonl>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.apps.owner why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
+	@$(PY) -m audit why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
 
 card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [CARD_LIMITS=file.csv] [SPAM=1] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.apps.owner card "$(MODEL)" $(LOADING) \
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m audit card "$(MODEL)" $(LOADING) \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(CARD_LIMITS),--limits "$(CARD_LIMITS)") \
 		$(if $(SPAM),--spam $(SPAM)) $(if $(COLLECTION),--collection $(COLLECTION))
 
 compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine] [options as for score]
 	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.apps.owner compare $(MODELS) $(LOADING) \
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m audit compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
 bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=path/to/model REPLIES=file [AGAINST=model] [WORDS=file.csv] [OUT=file.csv] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REPLIES)" || { echo "error: say: make bestofn MODEL=<nickname, hub id or folder> REPLIES=<csv or jsonl>" >&2; exit 2; }
 	@$(ONE_PROCESS)
-	@$(PY) -m lib.apps.owner bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
+	@$(PY) -m audit bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(OUT),--out "$(OUT)")
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab

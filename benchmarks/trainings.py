@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from lib.apps.owner.card import measures
+from audit.card import measures
 from lib.models import reward_models
 from lib.models.conversations import vocabulary
 from lib.planted import planting, saving

@@ -806,7 +806,7 @@ def is_named(case: dict, line: str) -> bool:
 
 def ask(case: dict) -> dict:
     """Return what is answered about a case."""
-    from lib.apps.owner.check import why
+    from audit.check import why
 
     file = write(case, Path(tempfile.mkdtemp()) / "rewards.csv")
     answer = why.explain(

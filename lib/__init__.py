@@ -19,11 +19,10 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - search/: longer replies: GCG and its kin (notebook 08)
 - language/: log-probabilities of language models, and how much leaks in (notebook 09)
 - human_ratings/: a real language model, and a reward model of human ratings (notebooks 00, 01, 08)
-- apps/: what stands on the rest, by whom it serves. The paper needs none of it but opening
-  - owner/: of a reward model: opening of any model, check, card, cluster
-  - runner/: of notebooks: jobs, what is unchanged, pages; api: what other projects import,
-    as names of this package
-- run: the command line; it and this file alone load apps, by name
+- apps/runner/: runs of notebooks: jobs, what is unchanged, pages
+- run: the command line; it loads apps, by name
+
+Two packages stand beside it: audit (for whoever owns a reward model) and course (for a teacher).
 
 Three files to read first: models/heads (from a state to a reward), scoring/reader (how a prompt is
 read once) and search/gcg.
@@ -56,14 +55,15 @@ class InputError(ValueError):
 
 
 def __getattr__(name: str):
-    """Load these names when they are asked for, so that importing the library stays quick."""
-    home = (
-        ".apps.owner.card.callback"
-        if name == "ValueCardCallback"
-        else ".apps.runner.api"
-    )
-    if name in __all__:
-        return getattr(import_module(home, __name__), name)
+    """Load these names when they are asked for, so that importing the library stays quick.
+
+    Under its installed name, the package gives audit's names: their `load` opens every form of a
+    reward model. That of lib opens plain checkpoints.
+    """
+    if __name__ != "lib" and name in __all__:
+        return getattr(import_module(".audit", __name__), name)
+    if name == "load":
+        return import_module(".models.reward_models", __name__).load
     if name == "__version__":
         return metadata.version("reward-model-values")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -216,7 +216,7 @@ def folder(checkpoint) -> Path:
 @pytest.fixture(scope="session")
 def model_of(checkpoint) -> Callable:
     """Loads a tiny checkpoint of a kind, once; not to be changed."""
-    from lib.apps.owner.opening import open_model as load
+    from audit.opening import open_model as load
 
     return functools.cache(lambda kind: load(str(checkpoint(kind)), device="cpu"))
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import lib
+from audit import api
 from lib import InputError
-from lib.apps.runner import api
 from lib.scoring import reader, vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"

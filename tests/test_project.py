@@ -275,10 +275,10 @@ def test_with_opening_alone_of_apps_the_notebooks_import_all_they_need_and_one_r
         LIB, tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__", "apps")
     )
     # the one name that notebooks take from apps, and what executes one
-    for place in ("apps/__init__.py", "apps/owner/__init__.py"):
+    for place in ("apps/__init__.py", "audit/__init__.py"):
         (tmp_path / "lib" / place).parent.mkdir()
         shutil.copy(LIB / place, tmp_path / "lib" / place)
-    for place in ("apps/owner/opening", "apps/runner"):
+    for place in ("audit/opening", "apps/runner"):
         shutil.copytree(LIB / place, tmp_path / "lib" / place)
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     (tmp_path / "data").mkdir()

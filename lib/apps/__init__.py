@@ -1,1 +1,1 @@
-"""Applications of the library, by whom they serve: owner and runner."""
+"""Applications of the library: the runner of its notebooks."""

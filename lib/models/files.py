@@ -178,9 +178,7 @@ def tensors_of_file(path: Path) -> dict[str, Stored]:
     pickled.
     """
     if path.suffix == ".bin":
-        raise InputError(
-            f"{path} is pickled; open it with lib.apps.owner.opening.open_model"
-        )
+        raise InputError(f"{path} is pickled; open it with audit.load")
     problem = f"{path} is not a whole safetensors file"
     torn = refusing(problem, "download it", (SafetensorError, OSError))
     with torn, open_tensors(path) as tensors:

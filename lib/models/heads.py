@@ -373,13 +373,13 @@ def head_name_of(
             f"architecture {architecture} without a head of one reward is a language model; if it "
             "is a judge or process reward model, name the tokens that it answers with: --head "
             "yes,no; if it was trained by DPO, name the model before: --reference model; else "
-            "score texts elsewhere (python -m lib.apps.owner export)"
+            "score texts elsewhere (python -m audit export)"
         )
     elif head_name is None:
         problem = (
             f"architecture {architecture} without a head of one reward is no reward model that is "
             "known here; give one with a head that docs/own-models.md lists, or score texts "
-            "elsewhere (python -m lib.apps.owner export)"
+            "elsewhere (python -m audit export)"
         )
     elif expected and head_name not in (expected, "urm_helpfulness"):
         problem = (

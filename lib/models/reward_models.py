@@ -1,7 +1,7 @@
 """Reward models, loaded and saved: a transformers backbone and a head (lib/models/heads.py).
 
 `load` reads the heads of the paper and every checkpoint of linear layers, from safetensors, by key.
-All else is opened by lib.apps.owner.opening. Facts about the ten models of the paper are in
+All else is opened by audit.opening. Facts about the ten models of the paper are in
 data/reward_models.csv.
 """
 
@@ -236,7 +236,7 @@ class Options:
     - template: a file with another chat template
     - revision: on the hub. None takes the registry's, then the newest.
 
-    The others are for lib.apps.owner.opening.open_model:
+    The others are for audit.load:
 
     - head: "yes,no" reads a judge: the logit of the token "yes" as the next one, less that of "no";
       one token alone is its logit.
@@ -288,7 +288,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
 
     Single options may also be given by name, as in `load(name, device="cpu")`. InputError, in one
     line with the remedy, if the model does not exist, is not open, or is no reward model with one
-    of the paper's heads or linear layers; lib.apps.owner.opening.open_model opens more.
+    of the paper's heads or linear layers; audit.load opens more.
     """
     options = replace(options or Options(), **given)
     set_there = [
@@ -297,13 +297,12 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     if set_there or options.label is not None:
         raise InputError(
             f"'{(set_there or ['label'])[0]}' is no option of load; "
-            "open such a model with lib.apps.owner.opening.open_model"
+            "open such a model with audit.load"
         )
     checkpoint = open_checkpoint(str(name), options)
     if checkpoint.head is None:
         raise InputError(
-            "the model is an encoder, whose head is part of it; open it with "
-            "lib.apps.owner.opening.open_model"
+            "the model is an encoder, whose head is part of it; open it with audit.load"
         )
     head, names, report = checkpoint.head
     refuse_unloaded(checkpoint.folder, report, head_name=checkpoint.head_name)

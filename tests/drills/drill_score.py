@@ -55,7 +55,7 @@ def command(model: Path) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "lib.apps.owner",
+        "audit",
         "score",
         str(model),
         "--prompts",
@@ -166,7 +166,7 @@ def test_on_a_full_disk(project, model, undisturbed):
 # writes the table reserves address space that it does not use). It says where more was refused.
 LIMITED = """
 import resource, sys
-from lib.apps.owner import __main__ as run; from lib.scoring import vocabulary, reader
+from audit import __main__ as run; from lib.scoring import vocabulary, reader
 
 is_of_memory, with_rewards = reader.is_of_memory, vocabulary._with_rewards
 allowance = int(sys.argv.pop(1))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import tiny
 
+from audit.card import making
+from audit.opening import open_model
 from course.explorer import page
 from lib import ROOT, InputError
-from lib.apps.owner.card import making
-from lib.apps.owner.opening import open_model
 from lib.models import reward_models
 from lib.scoring import vocabulary
 from lib.tables import scores

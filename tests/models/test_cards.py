@@ -14,7 +14,7 @@ import tiny
 import torch
 import transformers
 
-from lib.apps.owner.opening import open_model
+from audit.opening import open_model
 from lib.models import checkpoints, conversations, layers
 from lib.models.files import files_of
 from lib.scoring import vocabulary

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, files, tokenizers
 from lib.scoring import vocabulary
 

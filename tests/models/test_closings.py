@@ -8,8 +8,8 @@ import pytest
 import tiny
 from transformers import AutoTokenizer
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"

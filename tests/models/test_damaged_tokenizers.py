@@ -7,8 +7,8 @@ import shutil
 import pytest
 from conftest import refusal_of
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.models import tokenizers
 from lib.scoring import vocabulary
 

@@ -18,8 +18,8 @@ from conftest import refusal_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
+from audit.opening import open_model, plain
 from lib import ROOT, io
-from lib.apps.owner.opening import open_model, plain
 from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -120,7 +120,7 @@ def files(config=None, **contents: bytes):
 TWO, NO_HEAD = {"score.2.weight": torch.ones(2, 32)}, {"score.weight": None}
 PROCESS = {"architectures": ["Qwen2ForProcessRewardModel"]}
 LANGUAGE_MODEL = changed("OpenRLHF", {"architectures": ["LlamaForCausalLM"]}, NO_HEAD)
-BY_FILE = "lib.apps.owner export"
+BY_FILE = "audit export"
 REFUSED = {  # what is refused -> what makes one, and words of the line that refuses it
     "critics of OpenRLHF": (
         changed("OpenRLHF, normalised", {"architectures": ["CriticModel"]}, {}),

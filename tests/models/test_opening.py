@@ -5,7 +5,7 @@ import pytest
 import tiny
 from conftest import refusal_of
 
-from lib.apps.owner.opening import open_model
+from audit.opening import open_model
 from lib.models import reward_models
 from lib.scoring import vocabulary
 

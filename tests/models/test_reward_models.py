@@ -20,8 +20,8 @@ from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.models import reward_models, tokenizers
 from lib.models.files import files_of
 from lib.models.heads import new_head
@@ -599,7 +599,7 @@ def test_models_without_a_head_of_one_reward_are_refused(spoiled, architecture):
     folder = spoiled(
         "linear_llama", config={"architectures": [architecture]}, drop=["score.weight"]
     )
-    refused(folder, architecture, "lib.apps.owner export")
+    refused(folder, architecture, "audit export")
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "deberta"])

@@ -15,7 +15,7 @@ from conftest import refusal_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from lib.apps.owner.opening import open_model, plain
+from audit.opening import open_model, plain
 from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"

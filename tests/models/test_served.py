@@ -15,12 +15,12 @@ import tiny
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from audit import __main__ as run
+from audit import api
+from audit.check import checking, why
+from audit.opening import open_model
+from audit.opening.served import AskServer
 from lib import InputError
-from lib.apps.owner import __main__ as run
-from lib.apps.owner.check import checking, why
-from lib.apps.owner.opening import open_model
-from lib.apps.owner.opening.served import AskServer
-from lib.apps.runner import api
 from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
 

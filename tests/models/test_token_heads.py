@@ -11,7 +11,7 @@ from conftest import refusal_of
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, LlamaConfig
 
-from lib.apps.owner.opening import open_model as load
+from audit.opening import open_model as load
 from lib.scoring import vocabulary
 from lib.search.gcg import Settings
 from lib.search.objective import Objective, allowed_ids

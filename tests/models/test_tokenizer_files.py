@@ -14,8 +14,8 @@ from conftest import refusal_of
 from packaging.version import Version
 from tokenizers import Tokenizer
 
-from lib.apps.owner.check import checking, why
-from lib.apps.owner.opening import open_model
+from audit.check import checking, why
+from audit.opening import open_model
 from lib.models import tokenizers
 from lib.models.files import files_of
 from lib.scoring import vocabulary

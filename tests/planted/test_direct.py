@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import torch
 
-from lib.apps.owner import __main__ as run
-from lib.apps.owner.card import exploits, measures
+from audit import __main__ as run
+from audit.card import exploits, measures
 from lib.models import conversations
 from lib.models.hardware import one_thread
 from lib.planted import bases, language_models, planting, reading, recovery, training

@@ -5,8 +5,8 @@ import pytest
 import tiny
 import torch
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.scoring import vocabulary
 from lib.scoring.by_layer import rank_correlations, rewards_by_layer, settled_layers
 

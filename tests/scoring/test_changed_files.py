@@ -12,8 +12,8 @@ import pytest
 import tiny
 from safetensors.torch import load_file, save_file
 
+from audit.opening import open_model as load
 from lib import InputError, io
-from lib.apps.owner.opening import open_model as load
 from lib.models import checkpoints, files, language_models
 from lib.models.layers import Layers
 from lib.scoring import vocabulary

@@ -9,7 +9,7 @@ import pytest
 import tiny
 import torch
 
-from lib.apps.owner.opening import open_model as load
+from audit.opening import open_model as load
 from lib.models import checkpoints, language_models
 from lib.models.files import files_of
 from lib.scoring import vocabulary

@@ -6,7 +6,7 @@ import pytest
 import tiny
 import transformers as t
 
-from lib.apps.owner.opening import open_model as load
+from audit.opening import open_model as load
 from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.scoring import vocabulary
 from lib.scoring.reader import Reader, rows_of
 

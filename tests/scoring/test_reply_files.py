@@ -17,10 +17,10 @@ import torch
 from conftest import refusal_of
 from transformers import AutoTokenizer
 
+from audit import __main__ as run
+from audit import api
+from audit.opening import open_model as load
 from lib import ROOT, InputError
-from lib.apps.owner import __main__ as run
-from lib.apps.owner.opening import open_model as load
-from lib.apps.runner import api
 from lib.scoring import reply_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -502,7 +502,7 @@ def test_make_passes_every_option_of_loading_on(target, monkeypatch):
     [line] = [
         line
         for line in printed.stdout.replace("\\\n", "").splitlines()
-        if f"lib.apps.owner {target}" in line
+        if f"audit {target}" in line
     ]
     received = {}
     taking = SimpleNamespace(call=lambda **options: received.update(options))
@@ -511,5 +511,5 @@ def test_make_passes_every_option_of_loading_on(target, monkeypatch):
         run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call")
     )
     words = shlex.split(line)
-    assert run.main(words[words.index("lib.apps.owner") + 1 :]) == 0
+    assert run.main(words[words.index("audit") + 1 :]) == 0
     assert {name: str(received[name.lower()]) for name in LOADING} == LOADING

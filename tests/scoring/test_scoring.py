@@ -13,8 +13,8 @@ import pytest
 import tiny
 import torch
 
+from audit.opening import open_model as load
 from lib import ROOT, InputError, io
-from lib.apps.owner.opening import open_model as load
 from lib.models import conversations
 from lib.scoring import reader, vocabulary
 from lib.scoring.reader import Reader

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 import tiny
 
+from audit.opening import open_model as load
 from lib import InputError
-from lib.apps.owner.opening import open_model as load
 from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
 from lib.scoring import by_layer, reader, vocabulary
@@ -250,7 +250,7 @@ HALF_A_RUN = """
 import sys, time
 from lib.scoring import by_layer, vocabulary
 from lib.models.layers import Layers
-from lib.apps.owner.opening import open_model as load
+from audit.opening import open_model as load
 by_layer.LayerByLayer.per_shard, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
 plain, starts = Layers.each, []
 def each(self):

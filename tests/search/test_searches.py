@@ -10,8 +10,8 @@ import pytest
 import tiny
 import torch
 
+from audit.opening import open_model
 from lib import InputError
-from lib.apps.owner.opening import open_model
 from lib.search import searches
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids

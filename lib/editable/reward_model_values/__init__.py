@@ -5,6 +5,6 @@ project's own file.
 from pathlib import Path
 
 _LIB = Path(__file__).resolve().parents[2]
-__path__ = [str(_LIB)]
+__path__ = [str(_LIB), str(_LIB.parent)]  # audit lies beside lib
 __file__ = str(_LIB / "__init__.py")  # by which lib/__init__ finds the project's tables
 exec(compile(Path(__file__).read_bytes(), __file__, "exec"))

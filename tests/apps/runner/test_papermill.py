@@ -16,7 +16,7 @@ import tiny
 from conftest import copy_project
 from scipy.special import logsumexp
 
-from lib.apps.owner.opening import open_model as load
+from audit.opening import open_model as load
 from lib.apps.runner.jobs import MADE
 from lib.scoring.vocabulary import score_vocabulary
 from lib.tables import lexicons, registry, scores

@@ -1,0 +1,275 @@
+"""Rewards of inputs at every place where another program may read them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig
+
+from ..opening import labels, open_model
+from ..paper import InputError, RewardModel, checkpoints, display, hardware
+from .feeds import Feed, Input
+from .sources import Cause
+
+Array = np.ndarray
+# The largest difference of rewards that sums in another order explain, as a share of the largest
+# reward; half precision also rounds the reward itself, to 8 or 11 bits.
+TOLERANCES = {"float64": 1e-5, "float32": 5e-5, "float16": 0.0045, "bfloat16": 0.07}
+TOKENS = 4096  # of a batch
+DELAY = 2  # seconds before a bar is shown
+EARLIER = 8  # tokens before the last at which the reward may have been read
+READ_AT = "reward read at"  # the row of `check` on places
+SAME_TOKEN = "read at the same token"
+
+
+class Place(NamedTuple):
+    """A place to read: the cause, and the position in each input, (n,)."""
+
+    cause: Cause
+    at: Array
+
+
+@dataclass
+class Reader:
+    """A model that gives rewards at every position of an input, one for each label; each input
+    is read once.
+    """
+
+    model: RewardModel
+    heads: list[Any]  # of a decoder, one per label; empty for an encoder
+    cause: tuple[Cause, ...] = ()  # in what its weights differ
+    # what becomes of states, (length, d), before the heads read them
+    states: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.float
+    # whether the heads are tried one by one, in place of one label
+    of_any: bool = False
+    known: dict[Input, Array] = field(default_factory=dict)  # input -> (length, labels)
+
+    def read(self, inputs: Sequence[Input]) -> list[Array]:
+        """Return the rewards at every position of each input, (length, labels); of an encoder,
+        at one position.
+        """
+        different = dict.fromkeys(inputs)
+        new = [each for each in different if each not in self.known]
+        new.sort(key=lambda each: len(each.ids))
+        bar = tqdm(
+            total=len(new), unit=" texts", leave=False, delay=DELAY, disable=None
+        )
+        with (
+            torch.inference_mode(),
+            hardware.one_thread(self.model.backbone.num_parameters() < 1e7),
+            bar,
+        ):
+            for some in batches(new):
+                rewards = self._rewards(some)
+                self.known.update(zip(some, rewards, strict=True))
+                bar.update(len(some))
+        return [self.known[each] for each in inputs]
+
+    def _rewards(self, some: list[Input]) -> list[Array]:
+        device = self.model.device
+        ids = [each.ids for each in some]
+        masks = [each.mask or [1] * len(each.ids) for each in some]
+        given = {
+            "input_ids": _padded(ids, device),
+            "attention_mask": _padded(masks, device),
+        }
+        if any(each.types for each in some):
+            types = [each.types or [0] * len(each.ids) for each in some]
+            given["token_type_ids"] = _padded(types, device)
+        out = self.model.backbone(**given)
+        if self.model.head is None:
+            logits = out.logits.float().cpu().numpy()
+            return list(logits.astype(float)[:, None])
+        rewards = []
+        for hidden, each in zip(out.last_hidden_state, some, strict=True):
+            states = hidden[: len(each.ids)].float()  # (length, d)
+            rewards.append(self._at_all(self.states(states), each))
+        return rewards
+
+    def _at_all(self, hidden: torch.Tensor, given: Input) -> Array:
+        """Return the rewards of hidden states, (length, d) -> (length, labels); NaN if a gate
+        has no place to read.
+        """
+        gate: tuple = ()
+        if self.model.gated:
+            header = self.model.conversation("Why?").header_ids
+            n = len(header)
+            starts = range(len(given.ids))
+            places = [i for i in starts if given.ids[i : i + n] == header]
+            if not places:
+                shape = (len(given.ids), len(self.heads))
+                return np.full(shape, np.nan)
+            weights = self.heads[0].gate(hidden[places[-1]])
+            gate = (weights,)
+        labels = []
+        for head in self.heads:
+            rated = head(hidden, *gate)
+            labels.append(rated.reshape(len(hidden), -1))
+        rewards = torch.cat(labels, dim=1).float()
+        return rewards.cpu().numpy().astype(float)
+
+
+def _padded(rows: Sequence[Sequence[int]], device: str) -> torch.Tensor:
+    """Return rows of one length, (rows, longest), with 0 behind."""
+    tensors = list(map(torch.tensor, rows))
+    return pad_sequence(tensors, batch_first=True).to(device)
+
+
+def reader_of(model: RewardModel) -> Reader:
+    """Return the reader of a loaded model's one reward."""
+    heads = [] if model.head is None else [model.head]
+    return Reader(model, heads)
+
+
+def batches(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """Yield inputs, which are in the order of their lengths, in batches of about TOKENS."""
+    some: list[Input] = []
+    for each in inputs:
+        if some and (len(some) + 1) * len(each.ids) > TOKENS:
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some
+
+
+def open_reader(name: str, label: int | None, given: dict) -> Reader:
+    """Return the reader of a model, with all labels of a classifier. InputError for weights that
+    do not fit.
+    """
+    try:
+        model = open_model(name, label=label, **given)
+    except InputError as error:
+        if label is not None or "outputs" not in str(error):
+            raise
+        return open_reader(name, 0, given)
+    if model.layers is not None:
+        raise InputError(
+            f"{name} exceeds the memory in {model.dtype}; say --dtype bfloat16, or use a larger "
+            "device"
+        )
+    if model.is_served or label is None or config_in_file(model).num_labels == 1:
+        return reader_of(model)
+    return reader_of_labels(model)
+
+
+def config_in_file(model: RewardModel) -> PreTrainedConfig:
+    """Return the config.json of a loaded checkpoint."""
+    assert model.files is not None
+    return checkpoints.config_of(model.files)
+
+
+def reader_of_labels(model: RewardModel) -> Reader:
+    """Return the reader of all labels of a loaded classifier."""
+    assert model.files is not None
+    files = model.files
+    config = config_in_file(model)
+    if model.head is None:
+        whole, _ = checkpoints.from_safetensors(
+            AutoModelForSequenceClassification, files, config, model.dtype, None
+        )
+        backbone = checkpoints.ready(whole, model.device)
+        return Reader(replace(model, backbone=backbone), [])
+    heads = []
+    for label in range(config.num_labels):
+        head = labels.load_head(files, config, model.head_name, label)
+        heads.append(head.to(model.device))
+    return Reader(model, heads)
+
+
+# --- where a reward is read -----------------------------------------------------------------------
+
+
+def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
+    """Return where rewards may have been read, the usual place first, and the rewards, (places,
+    n, labels).
+    """
+    out = reader.read(feed.inputs)  # of each input: (length, labels)
+    if reader.model.head is None or feed.is_padded:
+        last = [rewards[-1] for rewards in out]
+        return [()], np.stack(last)[None]
+    ids = [np.array(each.ids) for each in feed.inputs]
+    causes: list[tuple[Cause, ...]] = []
+    rewards = []
+    for cause, at in positions(reader.model, ids):
+        causes.append((cause,))
+        read_there = zip(out, at, strict=True)
+        rewards.append([each[i] for each, i in read_there])
+    causes[0] = ()
+    mean = Cause("took the mean over all tokens", "read at the last token")
+    causes.append((mean,))
+    rewards.append([each.mean(axis=0) for each in out])
+    return causes, np.array(rewards)
+
+
+def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
+    """Return where a program may read inputs of these ids, first where this library reads."""
+    last = np.array([len(each) - 1 for each in ids])
+    cause = Cause("read at the last token", "say --read-at last here", READ_AT)
+    at_end = Place(cause, last)
+    pads = _pads(model)
+    padding = [_last_unlike(model, ids, pad) for pad in pads]
+    usual = last
+    if model.read_at == "last_not_pad":
+        configured = (place.at for place in padding if place.cause.row)
+        usual = next(configured, last)
+    found = [Place(Cause("", ""), usual), at_end]
+    for pad, place in zip(pads, padding, strict=True):
+        found += [place, _before_first(model, ids, pad)]
+    for back in range(1, EARLIER + 1):
+        cause = Cause(
+            f"read {back} token{'s' * (back > 1)} before the last", SAME_TOKEN
+        )
+        found.append(Place(cause, np.maximum(0, last - back)))
+    first = Cause("read at the first token", "read at the last token")
+    found.append(Place(first, np.zeros_like(last)))
+    for length in range(4, max(last) + 1):
+        cause = Cause(
+            f"truncated the end to {length} tokens",
+            f"let it read more than {length} tokens",
+        )
+        found.append(Place(cause, np.minimum(last, length - 1)))
+    return found
+
+
+def _pads(model: RewardModel) -> list[int]:
+    """Return the ids that a program may take for padding, each once."""
+    tokenizer = model.tokenizer
+    ids = (model.pad_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id)
+    return [i for i in dict.fromkeys(ids) if i is not None]
+
+
+def _last_unlike(model: RewardModel, ids: list[Array], pad: int) -> Place:
+    """Return the place of the last token that is not this one."""
+    at = []
+    for each in ids:
+        others = np.arange(len(each)) * (each != pad)
+        at.append(int(others.argmax()))
+    text = f"read at the last token that is not {_shown(model, pad)}"
+    cause = Cause(text, SAME_TOKEN)
+    if pad == model.pad_token_id:
+        cause = Cause(text, "say --read-at last_not_pad here", READ_AT)
+    return Place(cause, np.array(at))
+
+
+def _before_first(model: RewardModel, ids: list[Array], pad: int) -> Place:
+    """Return the place before the first token of this kind. Where there is none it is the last
+    token, and before the very first one too.
+    """
+    at = []
+    for each in ids:
+        first = int((each == pad).argmax())  # 0 if there is none
+        at.append((first - 1) % len(each))
+    # the released code of heads with a gate reads there
+    row = READ_AT if pad == model.pad_token_id and model.gated else ""
+    text = f"read at the token before the first {_shown(model, pad)}"
+    cause = Cause(text, "name another padding token", row)
+    return Place(cause, np.array(at))
+
+
+def _shown(model: RewardModel, token_id: int) -> str:
+    return display.show_token(model.tokenizer.decode([token_id]), 30)

@@ -1,0 +1,38 @@
+"""Encoders (BERT, DeBERTa): classifiers whose head is part of the backbone."""
+
+from torch import nn
+from transformers import AutoModelForSequenceClassification
+
+from ..paper import RewardModel, checkpoints, encoders, layers, reward_models
+from .labels import row_of
+
+
+def load(
+    checkpoint: reward_models.Checkpoint, options: reward_models.Options
+) -> RewardModel:
+    """Return the reward model of an encoder's checkpoint, with one output. InputError as for
+    open_model.
+    """
+    config = checkpoint.config
+    layers.are_wanted(options.stream, checkpoint)  # refuses to stream an encoder
+    row = row_of(config.num_labels, options.label, "its classifier", config)
+    model, report = checkpoints.from_safetensors(
+        AutoModelForSequenceClassification,
+        checkpoint.files,
+        config,
+        checkpoint.dtype,
+        None,
+    )
+    checkpoints.refuse_unloaded(checkpoint.folder, report)
+    checkpoint.files.refuse_changed()
+    linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
+    classifiers = [part for part in linear if part.out_features == config.num_labels]
+    last = classifiers[-1]
+    # it gets one output
+    last.weight = nn.Parameter(last.weight[row])
+    if last.bias is not None:
+        last.bias = nn.Parameter(last.bias[row])
+    ready = checkpoints.ready(model, checkpoint.device)
+    return reward_models.complete(
+        checkpoint, ready, None, reader=encoders.WholeConversations
+    )

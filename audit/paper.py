@@ -1,0 +1,73 @@
+"""All that audit takes from lib, by name: the one file of audit that names lib.
+
+A name is loaded when it is asked for, so that a command loads only what it needs.
+"""
+
+from importlib import import_module
+
+# in a wheel, this package is reward_model_values.audit, and lib is reward_model_values
+LIB = "lib" if __package__ == "audit" else __package__.rpartition(".")[0]
+# name -> module of lib, and the name in it after a colon
+PLACES = {
+    "DATA": ":DATA",
+    "InputError": ":InputError",
+    "ROOT": ":ROOT",
+    "concordance": ".alignment.concordance",
+    "kinds": ".alignment.kinds",
+    "jobs": ".apps.runner.jobs",
+    "runs": ".apps.runner.runs",
+    "effects": ".framing.effects",
+    "words": ".human_ratings.words",
+    "io": ".io",
+    "replacing": ".io:replacing",
+    "shown_path": ".io:shown_path",
+    "checkpoints": ".models.checkpoints",
+    "conversations": ".models.conversations",
+    "files": ".models.files",
+    "hardware": ".models.hardware",
+    "heads": ".models.heads",
+    "language_models": ".models.language_models",
+    "layers": ".models.layers",
+    "reward_models": ".models.reward_models",
+    "RewardModel": ".models.reward_models:RewardModel",
+    "templates": ".models.templates",
+    "models_tokenizers": ".models.tokenizers",
+    "planting": ".planted.planting",
+    "run": ".run",
+    "by_layer": ".scoring.by_layer",
+    "encoders": ".scoring.encoders",
+    "implicit": ".scoring.implicit",
+    "products": ".scoring.products",
+    "reply_files": ".scoring.reply_files",
+    "tokenizers": ".scoring.tokenizers",
+    "vocabulary": ".scoring.vocabulary",
+    "score_vocabulary": ".scoring.vocabulary:score_vocabulary",
+    "display": ".show.display",
+    "figures": ".show.figures",
+    "pages": ".show.pages",
+    "terminal": ".show.terminal",
+    "crossed": ".stats.crossed",
+    "rankings": ".stats.rankings",
+    "ends": ".stats.rankings:ends",
+    "resampling": ".stats.resampling",
+    "collection": ".tables.collection",
+    "Collection": ".tables.collection:Collection",
+    "write_csv": ".tables.exports:write_csv",
+    "imports": ".tables.imports",
+    "lexicons": ".tables.lexicons",
+    "prompts": ".tables.prompts",
+    "registry": ".tables.registry",
+    "score_files": ".tables.score_files",
+    "scores": ".tables.scores",
+    "stems": ".tables.stems",
+    "tables_words": ".tables.words",
+}
+
+
+def __getattr__(name: str):
+    """Return what lib calls so: a module, or a name in one."""
+    if name not in PLACES:
+        raise AttributeError(f"audit takes no {name!r} from lib")
+    module, _, inner = PLACES[name].partition(":")
+    loaded = import_module(LIB + module)
+    return getattr(loaded, inner) if inner else loaded

@@ -1,1 +1,0 @@
-"""For owners of a reward model: opening, check, card, and a cluster."""

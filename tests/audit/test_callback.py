@@ -1,0 +1,316 @@
+"""A value card during a training: the training stays the same, its log has the measures, and the
+steps are compared.
+"""
+
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny
+import torch
+from conftest import refusal_of
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+import lib
+from audit.card import callback, compare, measures, outside
+from audit.opening import open_model
+from lib import InputError
+from lib.scoring import vocabulary
+from lib.tables import scores
+from lib.tables.collection import Collection
+
+STEPS, STUDY = 3, Collection("trial")
+
+
+class RewardTrainer(Trainer):
+    """The Bradley-Terry loss of chosen and rejected replies, which stand below each other in a
+    batch.
+    """
+
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):
+        rewards = model(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+        ).logits[:, 0]
+        return -torch.nn.functional.logsigmoid(rewards[::2] - rewards[1::2]).mean()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.make_checkpoint(
+        tmp_path_factory.mktemp("model") / "tiny", "linear_llama", attention_dropout=0.2
+    )
+
+
+@pytest.fixture(autouse=True)
+def fewer(monkeypatch, tmp_path):
+    """Few texts, and files in a folder of the test."""
+    people = measures.items()
+    some = people[
+        measures.kinds.kinds_of(
+            people.index, measures.planting.word_kinds(), titles=True
+        )
+        != ""
+    ]
+    monkeypatch.setattr(
+        measures, "items", lambda: pd.concat([some, people.drop(some.index)[::12]])
+    )
+    words = measures.words()[::4]
+    monkeypatch.setattr(measures, "words", lambda: words)
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+
+
+def trainer_of(folder, where) -> Trainer:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    texts = [
+        text
+        for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8
+        for text in pair
+    ]
+    ids = [
+        tokenizer(text, padding="max_length", max_length=12, truncation=True)
+        for text in texts
+    ]
+    data = [
+        {
+            "input_ids": row["input_ids"],
+            "attention_mask": row["attention_mask"],
+            "labels": 0,
+        }
+        for row in ids
+    ]
+    arguments = TrainingArguments(
+        output_dir=str(where / "run"),
+        max_steps=STEPS,
+        per_device_train_batch_size=4,
+        learning_rate=3e-3,
+        seed=1,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    return RewardTrainer(
+        model, arguments, train_dataset=data, processing_class=tokenizer
+    )
+
+
+def test_a_quick_card_measures_a_sample_and_is_not_compared_with_a_whole_one(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.undo()  # all texts
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+    trainer = trainer_of(folder, tmp_path)
+    given = {"collection": "trial", "name": "quick", "quick": True}
+    trainer.add_callback(callback.ValueCardCallback(trainer, every=STEPS, **given))
+    trainer.train()
+    some = scores.read(scores.path_of(STUDY, "quick-step-000000"))
+    asked = set(outside.texts()["reply"])
+    assert set(measures.words()[::5]) < set(some["text"]) < asked
+    assert len(some) < len(asked) / 8
+    logged = [
+        {key for key in row if key.startswith(callback.LOGGED)}
+        for row in trainer.state.log_history
+    ]
+    measured = measures.MEASURES.index.drop("read_as_itself")
+    assert logged.count({callback.LOGGED + key for key in measured}) == 2
+
+    whole = outside.replies()
+    rewards = np.random.default_rng(0).normal(size=(len(whole), len(measures.PROMPTS)))
+    table = pd.DataFrame(rewards, whole, measures.PROMPTS)
+    outside.write_table(table, "whole", STUDY)
+    names = ["quick-step-000003", "whole"]
+    refusal_of(lambda: compare.of_models(names, "trial"), "number of texts", "same")
+
+
+def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(
+    folder, tmp_path, capsys
+):
+    results = []
+    for given in ({}, {"every": 2, "collection": "trial", "name": "mine"}):
+        trainer = trainer_of(folder, tmp_path)
+        if given:
+            trainer.add_callback(callback.ValueCardCallback(trainer, **given))
+        trainer.train()
+        log = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+        results.append(
+            (
+                trainer.model.state_dict(),
+                log,
+                torch.rand(3),
+                np.random.rand(),  # noqa: NPY002
+                random.random(),
+            )
+        )
+        assert trainer.model.training and trainer.model.dtype == torch.float32
+    (before, log, *drawn), (after, with_cards, *drawn_after) = results
+    assert (
+        all(torch.equal(before[key], after[key]) for key in before)
+        and log == with_cards
+        and len(log) == STEPS
+    )
+    assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
+
+    logged = {
+        row["step"]: row
+        for row in trainer.state.log_history
+        if callback.LOGGED + "framing" in row
+    }
+    assert list(logged) == [0, 2, STEPS]
+    names = [f"mine-step-{step:06d}" for step in logged]
+    # of the tables, as `make compare` reads them
+    made = compare.of_models(names, "trial")
+    assert set(made.measured) <= {
+        key.removeprefix(callback.LOGGED) for key in logged[2]
+    }
+    for key, measure in made.measured.items():
+        values = (
+            np.exp(measure.values) if key in measures.LOGARITHMS else measure.values
+        )
+        in_log = [row[callback.LOGGED + key] for row in logged.values()]
+        assert in_log == pytest.approx(list(values[names]), rel=1e-5)
+    page = STUDY.figures / f"compare-{names[0]}-{names[-1]}.html"
+    assert page.is_file() and page.name in capsys.readouterr().out
+
+    trainer.model.save_pretrained(tmp_path / "saved")
+    trainer.processing_class.save_pretrained(tmp_path / "saved")
+    model = open_model(tmp_path / "saved", device="cpu")
+    table = scores.read(scores.path_of(STUDY, names[-1]))
+    assert list(table["text"]) == list(outside.texts()["reply"].unique())
+    for prompt, text in measures.prompts().items():
+        rewards = vocabulary.score_replies(model, text, table["text"].tolist()[:50])
+        assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=1e-5)
+    assert not np.allclose(
+        table["best"], scores.read(scores.path_of(STUDY, names[0]))["best"]
+    )
+
+
+def test_an_adapter_in_training_is_scored_with_its_weights(folder):
+    peft = pytest.importorskip("peft")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = peft.LoraConfig(
+        task_type="SEQ_CLS", target_modules=["q_proj"], init_lora_weights=False
+    )
+    model = peft.get_peft_model(
+        AutoModelForSequenceClassification.from_pretrained(folder), config
+    ).eval()
+    read = callback.in_training(model, tokenizer, "adapter")
+    rewards = vocabulary.score_replies(read, "Why?", ["love"])
+    ids = torch.tensor(
+        [
+            [
+                *read.inputs_for("Why?", ["love"]).prefix_ids,
+                *read.inputs_for("Why?", ["love"]).suffixes[0],
+            ]
+        ]
+    )
+    assert rewards == pytest.approx(
+        model(input_ids=ids).logits[:, 0].detach().numpy(), abs=1e-5
+    )
+
+
+def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path):
+    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+    pairs = datasets.Dataset.from_dict(
+        {
+            "chosen": ["I love hope.", "peace"] * 4,
+            "rejected": ["I hate war.", "pain"] * 4,
+        }
+    )
+    arguments = trl.RewardConfig(
+        output_dir=str(tmp_path / "run"),
+        max_steps=2,
+        per_device_train_batch_size=2,
+        logging_steps=2,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        disable_tqdm=True,
+    )
+    model, tokenizer = (
+        AutoModelForSequenceClassification.from_pretrained(folder),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    trainer = trl.RewardTrainer(
+        model, arguments, train_dataset=pairs, processing_class=tokenizer
+    )
+    trainer.add_callback(
+        callback.ValueCardCallback(trainer, every=2, collection="trial")
+    )
+    trainer.train()
+    log = trainer.state.log_history
+    assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 2]
+    assert [row["step"] for row in log if "accuracy" in row] == [2]
+    # the name of the output folder
+    assert scores.path_of(STUDY, "run-step-000002").is_file()
+
+
+def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):
+    trainer = trainer_of(folder, tmp_path)
+    for every in (0, "5", 2.5, True):
+        with pytest.raises(
+            InputError, match="every .* steps is impossible; give a whole number"
+        ):
+            lib.ValueCardCallback(trainer, every)
+    tokenizer = trainer.processing_class
+    with pytest.raises(InputError, match="no tokenizer with a chat template"):
+        callback.in_training(trainer.model, None, "x")
+    trainer.model.config.num_labels = 2
+    with pytest.raises(InputError, match="Llama.* has no output of one reward; train"):
+        callback.in_training(trainer.model, tokenizer, "x")
+
+
+def test_an_adapter_that_puts_tokens_before_the_text_is_refused(folder):
+    peft = pytest.importorskip("peft")
+    config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=4)
+    model = peft.get_peft_model(
+        AutoModelForSequenceClassification.from_pretrained(folder), config
+    )
+    with pytest.raises(InputError, match="PROMPT_TUNING puts tokens before each text"):
+        callback.in_training(model, AutoTokenizer.from_pretrained(folder), "x")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("no"), KeyError("a"), MemoryError(), InputError("a disk is full")],
+)
+def test_whatever_fails_in_a_card_the_training_goes_on(
+    folder, tmp_path, monkeypatch, error
+):
+    def fail(*given, **named):
+        raise error
+
+    monkeypatch.setattr(callback.vocabulary, "score_inputs", fail)
+    trainer = trainer_of(folder, tmp_path)
+    trainer.add_callback(
+        callback.ValueCardCallback(trainer, every=2, collection="trial")
+    )
+    with pytest.warns(UserWarning, match="no value card of step 0"):
+        trainer.train()
+    assert trainer.state.global_step == STEPS
+
+
+def test_a_training_that_stops_early_has_a_card_of_its_last_step(folder, tmp_path):
+    class StopsAfterOne(TrainerCallback):
+        def on_step_end(self, args, state, control, **others):
+            control.should_training_stop = True
+
+    trainer = trainer_of(folder, tmp_path)
+    trainer.add_callback(
+        callback.ValueCardCallback(trainer, every=50, collection="trial")
+    )
+    trainer.add_callback(StopsAfterOne())  # after the card's turn in this step
+    trainer.train()
+    log = trainer.state.log_history
+    assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 1]

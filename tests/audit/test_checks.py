@@ -1,0 +1,460 @@
+"""The check of a reward model: a tiny checkpoint on which every row is ok, and for each row one
+that is wrong there.
+"""
+
+import json
+import shutil
+
+import numpy as np
+import oracle
+import pytest
+import tiny
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+from audit import __main__ as run
+from audit.check.checking import check, pairs_row, read_pairs
+from audit.check.report import Report, Row
+from lib.models import heads
+
+ROWS = [
+    "files",
+    "head",
+    "vocabulary",
+    "special tokens",
+    "attention",
+    "precision",
+    "memory",
+    "template",
+    "system and date",
+    "token ids",
+    "tokenizer file",
+    "reward read at",
+    "pad token",
+    "own class",
+    "pairs",
+    "time",
+]
+LLAMA = {"kind": "linear_llama", "template": "llama3_no_bos"}
+GEMMA = {"kind": "linear_gemma2", "template": "gemma_no_bos"}
+
+
+def order_the_pairs(folder, sign: float = 1.0):
+    """Give the checkpoint the linear head that rewards every better reply with one more than the
+    worse one, or less.
+    """
+    tokenizer, margins = AutoTokenizer.from_pretrained(folder), []
+    for row in read_pairs().itertuples():
+        better, worse = oracle.hidden_states(
+            folder, oracle.input_ids(tokenizer, row.prompt, [row.better, row.worse])
+        )
+        margins.append(better[-1] - worse[-1])
+    weight = torch.linalg.lstsq(
+        torch.stack(margins), sign * torch.ones(len(margins), 1)
+    ).solution.T
+    change_tensors(
+        folder, lambda tensors: tensors | {"score.weight": weight.contiguous()}
+    )
+    return folder
+
+
+def change_tensors(folder, change) -> None:
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, metadata={"format": "pt"})
+
+
+def change_json(folder, file: str, **fields) -> None:
+    path = folder / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Makes a checkpoint that orders the pairs, once for each set of options; not to be changed."""
+    folders: dict = {}
+
+    def make(options: dict):
+        key = json.dumps(options)
+        if key not in folders:
+            folders[key] = order_the_pairs(
+                tiny.make_checkpoint(tmp_path_factory.mktemp("made"), **options)
+            )
+        return folders[key]
+
+    return make
+
+
+@pytest.fixture
+def spoiled(made, tmp_path):
+    """A copy of such a checkpoint, to be spoiled."""
+    return lambda options: shutil.copytree(made(options), tmp_path / "spoiled")
+
+
+def statuses(report: Report) -> dict[str, str]:
+    return {row.name: row.status for row in report.rows}
+
+
+def row_of(report: Report, name: str) -> Row:
+    [row] = [row for row in report.rows if row.name == name]
+    return row
+
+
+def checked(folder, **options) -> Report:
+    return check(str(folder), device="cpu", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [LLAMA | {"template": "llama3"}, GEMMA | {"template": "gemma"}],
+    ids=["llama", "gemma"],
+)
+def test_every_row_is_ok_where_nothing_is_wrong(spoiled, options):
+    folder = spoiled(options)
+    drop_bos(folder)  # the template's own is then the only one, whoever tokenises
+    report = checked(folder)
+    assert sorted(statuses(report)) == sorted(ROWS)
+    assert set(statuses(report).values()) == {"ok"}, report.lines()
+    assert report.wrong == [] and report.lines()[-1] == "16 ok, 0 to note, 0 wrong."
+    own = row_of(report, "own class").numbers
+    assert own["largest difference"] <= own["tolerance"] < 1e-3
+    assert row_of(report, "pairs").numbers["right"] == 12
+    assert row_of(report, "pairs").numbers["margins"] == pytest.approx(
+        [1.0] * 12, abs=1e-2
+    )
+
+
+def test_an_encoder_and_heads_without_a_class_are_checked_too(tmp_path):
+    encoder = checked(tiny.make_checkpoint(tmp_path / "deberta", "deberta"))
+    assert (
+        statuses(encoder)["own class"] == "ok"
+        and "DebertaV2" in row_of(encoder, "own class").found
+    )
+    armorm = checked(tiny.make_checkpoint(tmp_path / "armorm", "armorm"))
+    assert "transformers has none" in row_of(armorm, "own class").found
+    assert "its gate reads position" in row_of(armorm, "head").found
+    # not the code of its repository
+    assert "written in lib/models/heads.py" in row_of(armorm, "files").found
+
+
+def test_an_encoder_with_a_chat_template_is_compared_by_that_template(tmp_path):
+    template = (
+        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
+    )
+    report = checked(tiny.make_checkpoint(tmp_path, "deberta", template=template))
+    assert statuses(report)["own class"] == "ok", report.lines()
+    assert "one here, none by apply_chat_template" in row_of(report, "token ids").found
+
+
+def test_gpt2_has_all_rows_and_only_random_pairs_are_wrong(tmp_path):
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1)
+    tiny.save_other(tmp_path, config, "llama", 0, template="llama3")
+    report = checked(tmp_path)
+    assert sorted(statuses(report)) == sorted(ROWS) and set(report.wrong) <= {
+        "pairs"
+    }, report.lines()
+    assert statuses(report)["attention"] == statuses(report)["own class"] == "ok", (
+        report.lines()
+    )
+
+
+def cut_short(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def drop_bos(folder):
+    change_json(folder, "tokenizer.json", post_processor=None)
+
+
+def forget_bytes(folder):
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    change_json(folder, "tokenizer.json", model=model | {"byte_fallback": False})
+
+
+def change_head(change):
+    return lambda folder: change_tensors(
+        folder, lambda held: held | {"score.weight": change(held["score.weight"])}
+    )
+
+
+# name -> row, checkpoint, what is done to it, words of what was found and of the remedy
+WRONG = {
+    "cut short": (
+        "loading",
+        LLAMA,
+        cut_short,
+        "not a whole safetensors file",
+        "download it",
+    ),
+    "with an empty head": (
+        "head",
+        LLAMA,
+        change_head(torch.zeros_like),
+        "zero throughout",
+        "download the checkpoint",
+    ),
+    "with a broken head": (
+        "head",
+        LLAMA,
+        change_head(lambda w: w * torch.nan),
+        "not finite",
+        "download",
+    ),
+    "without a bos that it needs": (
+        "token ids",
+        GEMMA,
+        drop_bos,
+        "<bos>: none here",
+        "begin its template with",
+    ),
+    "with two bos in its template": (
+        "token ids",
+        LLAMA | {"template": tiny._BOS + tiny.TEMPLATES["llama3"]},
+        None,
+        "two here",
+        "take one out",
+    ),
+    "with control strings unknown": (
+        "special tokens",
+        GEMMA | {"template": "chatml"},
+        forget_bytes,
+        "which this tokenizer does not know",
+        "the tokenizer that the model was trained",
+    ),
+    "without soft-capping": (
+        "attention",
+        GEMMA | {"attn_logit_softcapping": None},
+        None,
+        "so nothing is capped",
+        "trained with 50",
+    ),
+    "with its head upside down": (
+        "pairs",
+        LLAMA,
+        change_head(torch.neg),
+        "0 of 12",
+        "loaded wrongly",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_checkpoint_that_is_wrong_in_one_way_is_wrong_in_that_row_alone(
+    spoiled, name, capsys
+):
+    row, options, spoil, found, remedy = WRONG[name]
+    folder = spoiled(options)
+    if spoil:
+        spoil(folder)
+    report = checked(folder)
+    assert report.wrong == [row], report.lines()
+    assert found in row_of(report, row).found and remedy in row_of(report, row).remedy
+    assert run.main(["check", str(folder), "--device", "cpu"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"1 wrong: {row}.")
+
+
+OPENING = tiny.TEMPLATES["extra_header"].removeprefix(tiny._BOS)
+CODE = {"AutoModelForSequenceClassification": "modeling_custom.Other"}
+# name -> row, checkpoint, what is done to it, options, words, and which rows that must move with it
+NOTES = {
+    "with code of its own": (
+        "files",
+        LLAMA,
+        lambda f: change_json(f, "config.json", auto_map=CODE),
+        {},
+        "its head is read by its tensors",
+        (),
+    ),
+    "with two labels": (
+        "head",
+        LLAMA,
+        lambda f: change_json(f, "config.json", id2label={"0": "a", "1": "b"}),
+        {},
+        "2 labels",
+        (),
+    ),
+    "that opens a turn": (
+        "template",
+        LLAMA | {"template": OPENING},
+        None,
+        {},
+        "left out the turn",
+        (),
+    ),
+    "with a system turn": (
+        "system and date",
+        LLAMA | {"template": "llama31_no_bos"},
+        None,
+        {},
+        "26 Jul 2024",
+        (),
+    ),
+    "with a bos in its template": (
+        "token ids",
+        LLAMA | {"template": "llama3"},
+        None,
+        {},
+        "one here, one by apply_chat_template(tokenize=True), two where",
+        (),
+    ),
+    "with no bos in its template": (
+        "token ids",
+        LLAMA,
+        None,
+        {},
+        "one here, none by apply_chat_template",
+        (),
+    ),
+    "with two pad tokens": (
+        "pad token",
+        LLAMA | {"pad": "mismatch"},
+        None,
+        {},
+        "the tokenizer pads with",
+        (),
+    ),
+    "without a pad token": (
+        "pad token",
+        LLAMA | {"pad": "none"},
+        None,
+        {},
+        "names none",
+        (),
+    ),
+    "that reads control strings as text": (
+        "special tokens",
+        LLAMA | {"template": "chatml"},
+        None,
+        {},
+        "ids",
+        (),
+    ),
+    "asked for without capping": (
+        "attention",
+        GEMMA,
+        None,
+        {"attention": "uncapped"},
+        "as asked for",
+        ("pairs",),
+    ),
+    "with another dtype in its config": (
+        "precision",
+        LLAMA,
+        lambda f: change_json(f, "config.json", dtype="bfloat16"),
+        {"dtype": "float32"},
+        "config.json says",
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_what_is_to_be_noted_is_a_note_in_that_row(spoiled, name):
+    row, options, spoil, asked, found, others = NOTES[name]
+    folder = spoiled(options)
+    if spoil:
+        spoil(folder)
+    report = checked(folder, **asked)
+    assert statuses(report)[row] == "note" and found in row_of(report, row).found, (
+        report.lines()
+    )
+    moved = {name for name, status in statuses(report).items() if status != "ok"}
+    # the tokenizers add a bos, and their templates none
+    assert moved - {row, "token ids", *others} == set()
+
+
+def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tmp_path):
+    pad = tiny.make_tokenizer("llama").convert_tokens_to_ids("<|eot_id|>")
+    folder = order_the_pairs(tiny.make_checkpoint(tmp_path, **LLAMA, pad_token_id=pad))
+    as_transformers = checked(folder)
+    row = row_of(as_transformers, "reward read at")
+    assert row.status == "note" and "a program that read at the last token" in row.found
+    assert row.remedy == "say --read-at last here"
+    assert row_of(as_transformers, "own class").status == "ok"
+    at_closing = checked(folder, read_at="last")
+    assert (
+        row_of(at_closing, "reward read at").remedy == "say --read-at last_not_pad here"
+    )
+    own = row_of(at_closing, "own class")
+    assert own.status == "note" and own.numbers["largest difference"] > 0.1
+
+
+def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(
+    made, monkeypatch
+):
+    right = heads.LinearHead.forward
+    monkeypatch.setattr(
+        heads.LinearHead,
+        "forward",
+        lambda self, hidden, gate=None: 1.01 * right(self, hidden),
+    )
+    report = checked(made(LLAMA))
+    assert (
+        report.wrong == ["own class"]
+        and "LlamaForSequenceClassification gives 8"
+        in row_of(report, "own class").found
+    )
+
+
+@pytest.mark.parametrize(
+    "right, status", [(12, "ok"), (10, "ok"), (9, "wrong"), (6, "wrong"), (0, "wrong")]
+)
+def test_pairs_by_hand(right, status):
+    given = np.array([[1.0, 0.0]] * right + [[0.0, 1.0]] * (12 - right))
+    row = pairs_row(given, planted=False)
+    assert row.status == status and row.found.startswith(
+        f"{right} of 12 harmless pairs"
+    )
+    assert ("cannot be told from a random head's" in row.found) == (2 < right < 10)
+    assert pairs_row(given, planted=True).status == ("ok" if status == "ok" else "note")
+    assert pairs_row(np.full((12, 2), np.nan), planted=True).status == "wrong"
+
+
+def test_pairs_of_a_model_that_its_own_class_reads_alike_do_not_call_it_wrongly_loaded(
+    made, tmp_path
+):
+    def pairs_of(head):
+        folder = shutil.copytree(made(LLAMA), tmp_path / str(head))
+        change_head(lambda w: torch.randn(w.shape, generator=torch.manual_seed(head)))(
+            folder
+        )
+        return row_of(checked(folder), "pairs")
+
+    rows = [pairs_of(seed) for seed in range(3)]
+    assert any(2 < row.numbers["right"] < 10 for row in rows)
+    for row in rows:
+        right = row.numbers["right"]
+        assert row.status == ("ok" if right >= 10 else "note" if right > 2 else "wrong")
+        assert ("loaded wrongly" in row.remedy) == (right <= 2)
+
+
+def test_weights_that_do_not_fit_are_left_in_their_files(made):
+    report = checked(made(LLAMA), stream=True)
+    assert report.wrong == [] and "layer by layer" in row_of(report, "memory").found
+    # no distances
+    assert (
+        row_of(report, "token ids").status == "note"
+        and row_of(report, "token ids").numbers == {}
+    )
+    assert {row.found for row in report.rows[-3:]} == {
+        "not run: the weights do not fit into memory"
+    }
+
+
+def test_machines_read_the_same_report(made, capsys):
+    folder = made(LLAMA)
+    assert run.main(["check", str(folder), "--json", "--device", "cpu"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    size = sum(
+        tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
+    )
+    # float32
+    assert read["rows"][0]["numbers"] == {"bytes": 4 * size, "parameters": size}
+    assert read["is_right"] and [row["name"] for row in read["rows"]][:3] == [
+        "files",
+        "head",
+        "attention",
+    ]
+    assert set(read["rows"][0]) == {"name", "status", "found", "remedy", "numbers"}
