@@ -1,11 +1,11 @@
 # For editors and type checkers: the names that lib/__init__.py loads when they are asked for.
 from pathlib import Path
 
-from .audit.api import ends as ends
-from .audit.api import load as load
-from .audit.api import score as score
-from .audit.api import score_vocabulary as score_vocabulary
-from .audit.card.callback import ValueCardCallback as ValueCardCallback
+from .audit import ValueCardCallback as ValueCardCallback
+from .audit import ends as ends
+from .audit import load as load
+from .audit import score as score
+from .audit import score_vocabulary as score_vocabulary
 
 DATA: Path
 ROOT: Path

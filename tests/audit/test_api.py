@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import lib
+import audit
 from audit import api
 from lib import InputError
 from lib.scoring import reader, vocabulary
@@ -18,8 +18,8 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 
 
 def test_replies_come_back_with_their_reward_and_what_was_read(folder):
-    model = lib.load(folder)
-    table = lib.score(model, PROMPT, [" love ", "war", "love"])
+    model = audit.load(folder)
+    table = audit.score(model, PROMPT, [" love ", "war", "love"])
     assert table["reply"].tolist() == [" love ", "war", "love"]
     alone = vocabulary.score_replies(model, PROMPT, [" love ", "war", "love"])
     assert table["reward"].to_numpy() == pytest.approx(alone, abs=1e-5)
@@ -35,20 +35,20 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
 
 def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
     model, prompts, replies = (
-        lib.load(folder, device="cpu"),
+        audit.load(folder, device="cpu"),
         [PROMPT, "Why?", PROMPT],
         ["love", "love", "war"],
     )
-    rows = lib.score(model, prompts, replies)
+    rows = audit.score(model, prompts, replies)
     alone = [
-        lib.score(model, *row)["reward"][0]
+        audit.score(model, *row)["reward"][0]
         for row in zip(prompts, [[reply] for reply in replies], strict=True)
     ]
     assert rows["reply"].tolist() == replies and rows[
         "reward"
     ].to_numpy() == pytest.approx(np.array(alone), abs=1e-5)
     with pytest.raises(InputError, match="2 prompts and 1 replies are no rows"):
-        lib.score(model, ["a", "b"], ["c"])
+        audit.score(model, ["a", "b"], ["c"])
 
 
 def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
@@ -56,7 +56,7 @@ def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
     (tmp_path / "path" / "to" / "model").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
     examples = [test for test in doctest.DocTestFinder().find(api) if test.examples]
-    names, runner = {"load": lib.load, "score": lib.score}, doctest.DocTestRunner()
+    names, runner = {"load": audit.load, "score": audit.score}, doctest.DocTestRunner()
     for test in examples:  # first load, then score, which uses its model
         test.globs = names
         assert runner.run(test, clear_globs=False).failed == 0
@@ -64,10 +64,10 @@ def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
 
 
 def test_conversations_are_scored_as_their_prompts_and_replies(folder):
-    model, user = lib.load(folder, device="cpu"), {"role": "user", "content": PROMPT}
+    model, user = audit.load(folder, device="cpu"), {"role": "user", "content": PROMPT}
     conversation = [user, {"role": "assistant", "content": "love"}]
     pd.testing.assert_frame_equal(
-        model.score([conversation]), lib.score(model, PROMPT, ["love"])
+        model.score([conversation]), audit.score(model, PROMPT, ["love"])
     )
     with pytest.raises(InputError, match="row 2 has no texts"):
         model.score([conversation, [user]])
@@ -76,7 +76,7 @@ def test_conversations_are_scored_as_their_prompts_and_replies(folder):
 @pytest.mark.parametrize("prompts", [PROMPT, [PROMPT, "Why?", PROMPT, "Who?", "Why?"]])
 def test_so_many_replies_are_read_together_at_most(folder, prompts, monkeypatch):
     model, replies, sizes = (
-        lib.load(folder, device="cpu"),
+        audit.load(folder, device="cpu"),
         ["love", "war", "hate and love", "no", "hope"],
         [],
     )
@@ -94,10 +94,10 @@ def test_so_many_replies_are_read_together_at_most(folder, prompts, monkeypatch)
 
 
 def test_what_is_misspelt_or_no_list_of_texts_is_one_line(folder):
-    model = lib.load(folder, device="cpu")
+    model = audit.load(folder, device="cpu")
     for call, line in (
         (
-            lambda: lib.load(folder, devise="cpu"),
+            lambda: audit.load(folder, devise="cpu"),
             "load has no option 'devise'; write device",
         ),
         (lambda: model.score(PROMPT, "love"), "lists of one length"),
@@ -116,11 +116,11 @@ def test_an_editor_completes_the_names_and_the_options():
         return {
             each.name
             for each in jedi.Script(
-                f"import lib as rmv\nmodel = rmv.load('a')\n{line}"
+                f"import audit as rmv\nmodel = rmv.load('a')\n{line}"
             ).complete()
         }
 
-    assert completed("rmv.") >= {*lib.__all__, "__version__"}
+    assert completed("rmv.") >= {*audit.__all__}
     assert completed("rmv.load('a', dev") == {"device="} and "score" in completed(
         "model."
     )
