@@ -22,6 +22,7 @@ import tiny
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import audit
 import lib
 from lib import ROOT
 from lib.scoring import vocabulary
@@ -167,7 +168,7 @@ def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_
     run, elsewhere = light
     said = run(
         "-m",
-        "reward_model_values.run",
+        "reward_model_values.audit",
         "score",
         folder,
         "--prompts",
@@ -181,7 +182,7 @@ def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_
     replies.write_text("prompt,reply\nWhy?,love\nWhy?,hope\n")
     run(
         "-m",
-        "reward_model_values.run",
+        "reward_model_values.audit",
         "score",
         folder,
         "--replies",
@@ -191,10 +192,10 @@ def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_
     )
     assert list(pd.read_csv(tmp_path / "rewards.csv")["reply"]) == ["love", "hope"]
     # random weights order some pairs, which is a note
-    checked = run("-m", "reward_model_values.run", "check", folder)
+    checked = run("-m", "reward_model_values.audit", "check", folder)
     assert "template             ok" in checked and "Traceback" not in checked
     assert 'pip install "reward-model-values[card]"' in run(
-        "-m", "reward_model_values.run", "card", folder, code=2
+        "-m", "reward_model_values.audit", "card", folder, code=2
     )
 
 
@@ -202,7 +203,7 @@ def test_with_the_extra_a_model_gets_its_card_and_a_training_its_comparison(
     with_cards, folder
 ):
     run, elsewhere = with_cards
-    said = run("-m", "reward_model_values.run", "card", folder)
+    said = run("-m", "reward_model_values.audit", "card", folder)
     assert (
         "What tiny values" in said
         and (elsewhere / "figures/mine/card-tiny.html").is_file()
@@ -230,7 +231,7 @@ def test_installed_with_e_every_module_is_the_projects_own_file(tmp_path):
 
 
 def test_the_readmes_table_shows_replies_and_rewards_at_the_width_of_a_terminal(folder):
-    printed = str(lib.score(lib.load(folder), PROMPT, ["love", "freedom"]))
+    printed = str(audit.score(audit.load(folder), PROMPT, ["love", "freedom"]))
     assert max(map(len, printed.splitlines())) <= 80 and printed.splitlines()[
         0
     ].split()[:2] == [
