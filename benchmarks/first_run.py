@@ -1,5 +1,6 @@
-"""Where the time of `make reproduce` goes, as papermill and the trainings noted it. Run after it, in
-a fresh clone: python -m benchmarks.first_run
+"""Where the time of `make reproduce` goes, as papermill and the trainings noted it.
+
+Run after it, in a fresh clone: python -m benchmarks.first_run
 """
 
 import json
