@@ -37,7 +37,7 @@ class Mirror:
         monkeypatch.setattr(downloads, "DATA", self.project / "data")
         monkeypatch.setenv(downloads.MIRROR, str(self.folder))
         # The network is never used: whoever asks for it is told that it is not there.
-        monkeypatch.setattr(downloads.requests, "get", self.unreachable)
+        monkeypatch.setattr("requests.get", self.unreachable)
 
     @staticmethod
     def unreachable(address: str, **options):
@@ -93,7 +93,7 @@ def items_csv(items, first=0.0, elo=None) -> bytes:
         ]
         for i, item in enumerate(items)
     ]
-    return csv_bytes([*score_files.ELO_COLUMNS, *hub_ids], rows)
+    return csv_bytes(["elo_rank", "elo_score", "name", "elo_matches", *hub_ids], rows)
 
 
 def put_words(
