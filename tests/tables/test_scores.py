@@ -141,11 +141,13 @@ def test_a_copy_of_a_table_is_no_second_model(score_table):
         scores.write(score_table(), scores.path_of(study, name), {"model": name})
     assert list(scores.read_all(study)) == ["a", "b"]
     shutil.copy(scores.path_of(study, "a"), scores.path_of(study, "a copy"))
-    with refused("a copy and a in .*words are one table, counted twice; delete"):
+    with refused(
+        "a copy and a in .*words are the same model .a., counted twice; delete"
+    ):
         scores.read_all(study)
 
 
-def test_weights_under_two_names_and_a_renamed_table_are_refused(score_table):
+def test_weights_under_two_names_are_refused(score_table):
     study = Collection("words")
     for name in ("a", "b"):
         about = {"model": name, "revision": "sha256:1", "head": f"label {name}"}
@@ -158,20 +160,14 @@ def test_weights_under_two_names_and_a_renamed_table_are_refused(score_table):
         "a and c in .*words are the same model .sha256:1., counted twice; delete one"
     ):
         scores.read_all(study)
-    scores.path_of(study, "a").unlink()
-    scores.path_of(study, "c").rename(scores.path_of(study, "d"))
-    with refused("d.parquet holds the rewards of c; call it c.parquet"):
-        scores.read_all(study)
 
 
 def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
     with refused("no scores in .*published-none.*make published"):
         scores.read_all(Collection("published-none"))
     with refused(
-        "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> "
-        "COLLECTION=words"
+        "no scores for 'model' .*; run: make score MODEL=model COLLECTION=words"
     ):
-        # a nickname that the registry does not know cannot be asked for
         scores.read(path)
 
 
@@ -179,12 +175,11 @@ def test_corrupt_and_foreign_tables_are_refused_by_name(score_table, path):
     scores.write(score_table(), path, {})
     path.write_bytes(path.read_bytes()[:-100])
     with refused(
-        "model.parquet is not a whole parquet file; delete it and score again: make score "
-        "MODEL=<folder"
+        "model.parquet is no whole score table .*; delete it and run: make score"
     ):
         scores.read(path)
     pd.DataFrame({"x": [1]}).to_parquet(path)
-    with refused("model.parquet is not a score table of this project"):
+    with refused("model.parquet is no whole score table"):
         scores.read(path)
 
 
@@ -354,12 +349,10 @@ def test_texts_of_several_ids_are_dropped_or_the_first_is_taken(score_table):
 
 def test_joins_that_cannot_be_made_name_the_remedy(score_table):
     a, b = score_table(["x"], greatest=[1]), score_table(["y"], greatest=[1])
-    a.attrs["metadata"] = {"model": "somebody/a"}
     with refused("no text is shared by a, b"):
         scores.shared_vocabulary({"a": a, "b": b}, "greatest")
     with refused(
-        "scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=somebody/a "
-        "PROMPTS=best"
+        "scores of a have no prompt 'best' .they have greatest.; .*PROMPTS=best"
     ):
         scores.shared_vocabulary({"a": a}, "best")
 
@@ -397,7 +390,5 @@ def test_prompts_that_all_tables_hold_are_in_the_order_of_the_first():
     one = pd.DataFrame(columns=["text", "worst", "best", "greatest"])
     other = pd.DataFrame(columns=["greatest", "text", "worst"])
     assert scores.shared_prompts({"a": one, "b": other}) == ["worst", "greatest"]
-    with pytest.raises(
-        InputError, match=r"no prompt \(a: worst, best, greatest; c: first\)"
-    ):
+    with refused("a, c share no prompt"):
         scores.shared_prompts({"a": one, "c": pd.DataFrame(columns=["text", "first"])})
