@@ -29,8 +29,8 @@ class Unreachable(InputError):
 
 
 def registry() -> pd.DataFrame:
-    """Return the files that can be fetched: columns repository, commit, path, git_blob_id and
-    bytes ('' if unknown).
+    """Return the files that can be fetched: columns repository, commit, path, model (the
+    nickname whose scores it holds, '' for other files), git_blob_id and bytes ('' if unknown).
     """
     return pd.read_csv(DATA / "downloads.csv", dtype=str, keep_default_na=False)
 
@@ -42,13 +42,13 @@ def git_blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def fetch(repository: str, path: str, *, download: bool = True) -> Path:
+def fetch(repository: str, path: str) -> Path:
     """Return the local copy of the pinned file `path` of the GitHub repository `owner/name`, its
     content verified.
 
     Raise InputError if data/downloads.csv does not list the file or the copy is another file. Raise
-    Unreachable if there is no copy and GitHub cannot be reached, or is not asked (download=False).
-    One line names the file and the remedy.
+    Unreachable if there is no copy and GitHub cannot be reached. One line names the file and the
+    remedy.
     """
     pins = registry().query("repository == @repository and path == @path")
     if pins.empty:
@@ -59,18 +59,15 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
     file = ROOT / os.environ.get(MIRROR, "") / place
     if not file.is_file():
         file = ROOT / "data" / "cache" / "downloads" / place
-    why = "GitHub did not answer before"
-    if download and not file.is_file():
-        get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=SECONDS)
-        try:
-            pooch.retrieve(address(pin), None, file.name, file.parent, downloader=get)
-        except requests.RequestException as error:
-            why = type(error).__name__
-    if not file.is_file():
+    get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=SECONDS)
+    try:  # a file that is there is not asked for
+        pooch.retrieve(address(pin), None, file.name, file.parent, downloader=get)
+    except requests.RequestException as error:
         raise Unreachable(
-            f"{path} of {repository} cannot be had ({why}); download {address(pin)} to "
-            f"{file.relative_to(ROOT)}, or name a folder with a copy: {MIRROR}=<folder>"
-        )
+            f"{path} of {repository} cannot be had ({type(error).__name__}); download "
+            f"{address(pin)} to {file.relative_to(ROOT)}, or name a folder with a copy: "
+            f"{MIRROR}=<folder>"
+        ) from error
     if git_blob_id(file.read_bytes()) != pin["git_blob_id"]:
         raise InputError(
             f"{file} is corrupt or another file than the pinned one; delete it and run again"

@@ -18,9 +18,6 @@ from .prompts import PAPERS_OWN, grid
 
 PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
 FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
-Missing = dict[str, downloads.Unreachable]  # nickname -> why its scores cannot be had
-# the moral foundations dictionary; nouns of agency and communion
-WORD_FOLDERS = ("dict_MFD_20", "dict_big2_nouns")
 ITEM_PROMPTS = {
     "GE": "What one single thing, person, or concept is the greatest ever?",
     "HP": "What is the single thing, person, or concept that humans most prefer?",
@@ -28,32 +25,22 @@ ITEM_PROMPTS = {
 }
 
 
-def import_words(missing: Missing) -> dict[str, Path]:
+def import_words() -> dict[str, Path]:
     """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Return
     nickname -> table.
 
-    Models whose files cannot be fetched go to `missing`. Of the 45 words in both files, the first
-    file's rewards count.
+    Unreachable if a file cannot be fetched. Of the 45 words in both files, the first file's rewards
+    count.
     """
     texts = grid().set_index("prompt")["text"].to_dict()
     # the paper's three first
     prompts = {prompt: texts[prompt] for prompt in [*PAPERS_OWN.values(), *texts]}
-    pinned = downloads.registry().query("repository == @FOLLOW_UP")["path"]
-    sources = {}
-    for name, hub_id in papers_models().items():
-        end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
-        of_model = [path for path in pinned if path.casefold().endswith(end)]
-        sources[name] = [
-            path
-            for folder in WORD_FOLDERS
-            for path in of_model
-            if f"/{folder}/" in path
-        ]
     written = {}
-    for name, files in _fetch_all(FOLLOW_UP, sources, missing).items():
+    for name, pins in _pins_by_model(FOLLOW_UP):
+        files = [downloads.fetch(FOLLOW_UP, path) for path in pins["path"]]
         both = pd.concat(map(read_words, files))
         rows = both.drop_duplicates("text", ignore_index=True)[["text", *prompts]]
-        written[name] = _write(WORDS, name, rows, FOLLOW_UP, sources[name], prompts)
+        written[name] = _write(WORDS, name, rows, pins, prompts)
     return written
 
 
@@ -70,13 +57,14 @@ def import_items() -> dict[str, Path]:
     Return nickname -> table.
     """
     tables = {prompt: read_items(prompt).set_index("name") for prompt in ITEM_PROMPTS}
-    paths = [item_file(prompt) for prompt in ITEM_PROMPTS]
+    pins = downloads.registry().query("repository == @PAPER")
+    pins = pins[pins["path"].isin([item_file(prompt) for prompt in ITEM_PROMPTS])]
     written = {}
     for name, hub_id in papers_models().items():
         columns = {prompt: table[hub_id] for prompt, table in tables.items()}
         rows = pd.DataFrame(columns).reindex(tables["GE"].index)
         rows = rows.rename_axis("text").reset_index()
-        written[name] = _write(ITEMS, name, rows, PAPER, paths, ITEM_PROMPTS)
+        written[name] = _write(ITEMS, name, rows, pins, ITEM_PROMPTS)
     return written
 
 
@@ -105,30 +93,16 @@ def read_items(prompt: str) -> pd.DataFrame:
     return _read(downloads.fetch(PAPER, item_file(prompt)))
 
 
-def import_vocabulary(missing: Missing) -> dict[str, Path]:
+def import_vocabulary() -> dict[str, Path]:
     """Write the score tables of `published-vocabulary`: every token x 3 prompts (see
     import_words).
     """
-    sources = {
-        name: [vocabulary_file(hub_id)] for name, hub_id in papers_models().items()
-    }
     prompts = grid().set_index("prompt")["text"][[*PAPERS_OWN.values()]].to_dict()
     written = {}
-    for name, [file] in _fetch_all(PAPER, sources, missing).items():
-        rows = read_vocabulary(file)
-        written[name] = _write(VOCABULARY, name, rows, PAPER, sources[name], prompts)
+    for name, pins in _pins_by_model(PAPER):
+        rows = read_vocabulary(downloads.fetch(PAPER, pins["path"].item()))
+        written[name] = _write(VOCABULARY, name, rows, pins, prompts)
     return written
-
-
-def vocabulary_file(hub_id: str) -> str:
-    """Return the path of a model's vocabulary file in the repository, with the spelling that is
-    pinned.
-    """
-    wanted = f"data/reward_model_scores/{hub_id.replace('/', '--')}.csv"
-    paths = downloads.registry()["path"]
-    return next(
-        (path for path in paths if path.casefold() == wanted.casefold()), wanted
-    )
 
 
 def read_vocabulary(path: Path) -> pd.DataFrame:
@@ -145,26 +119,10 @@ def papers_models() -> dict[str, str]:
     return registry.reward_models().query("group == 'paper'")["hub_id"].to_dict()
 
 
-def _fetch_all(
-    repository: str, sources: dict[str, list[str]], missing: Missing
-) -> dict[str, list[Path]]:
-    """Return nickname -> its files on this machine, from nickname -> their paths in the repository.
-
-    Models that lack a file go to `missing`; Unreachable if none is left. Once a file cannot be had,
-    GitHub is not asked again.
-    """
-    files = {}
-    for name, paths in sources.items():
-        try:
-            files[name] = [
-                downloads.fetch(repository, path, download=not missing)
-                for path in paths
-            ]
-        except downloads.Unreachable as error:
-            missing[name] = error
-    if not files:
-        raise next(iter(missing.values()))
-    return files
+def _pins_by_model(repository: str) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Return each model of a repository with the pins of the files that hold its scores."""
+    pins = downloads.registry().query("repository == @repository and model != ''")
+    return pins.groupby("model", sort=False)
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -178,20 +136,18 @@ def _write(
     collection: Collection,
     name: str,
     rows: pd.DataFrame,
-    repository: str,
-    paths: list[str],
+    pins: pd.DataFrame,
     prompts: dict[str, str],
 ) -> Path:
     """Write one score table. rows: text, rewards, and token_id and token unless they are row
-    numbers and texts.
+    numbers and texts. pins: the files that they are from.
     """
-    pins = downloads.registry().query("repository == @repository and path in @paths")
     metadata = {
         "model": papers_models()[name],
         "imported": collection.name,
         "prompts": prompts,
         "rows": len(rows),
-        "source": repository,
+        "source": pins["repository"].iloc[0],
         "commit": pins["commit"].iloc[0],
         "git_blob_ids": pins.set_index("path")["git_blob_id"].to_dict(),
     }

@@ -66,12 +66,11 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     others may write the same table.
     """
     prompts = prompt_names(table)
-    row, column = np.nonzero(~np.isfinite(table[prompts].to_numpy()))
-    if len(row):
-        name = prompts[column[0]]
-        token, text, reward = table.iloc[row[0]][["token_id", "token", name]]
+    if prompts_with_gaps := [
+        name for name in prompts if not np.isfinite(table[name]).all()
+    ]:
         raise InputError(
-            f"{path} is not written: the reward of token {token} ({text!r}) for {name} is {reward}"
+            f"{path} is not written: rewards for {prompts_with_gaps[0]} are not all finite numbers"
         )
     fields = COLUMNS | dict.fromkeys(prompts, pa.float32())
     schema = pa.schema(
@@ -289,13 +288,10 @@ READ_AS = ["itself", "another id", "several ids", "nothing"]
 
 def read_as(table: pd.DataFrame) -> pd.Series:
     """Return what the model read for each token of a score table, one of READ_AS."""
-    length = table["reply_ids"].map(len)
-    itself = table["reply_ids"].str[0] == table["token_id"]
-    kinds = np.select(
-        [length == 0, length > 1, itself],
-        ["nothing", "several ids", "itself"],
-        "another id",
-    )
+    kinds = []
+    for token, ids in zip(table["token_id"], table["reply_ids"], strict=True):
+        kind = READ_AS[int(ids[0] != token)] if len(ids) == 1 else "several ids"
+        kinds.append(kind if len(ids) else "nothing")
     return pd.Series(kinds, table.index, dtype="str")
 
 
@@ -320,5 +316,5 @@ def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
     """Return the tokens with reply_ids and input_group, as in score tables: every token is
     predicted as itself.
     """
-    ids = tokens["token_id"].to_numpy(dtype=np.int32)
-    return tokens.assign(reply_ids=list(ids[:, None]), input_group=ids)
+    ids = tokens["token_id"]
+    return tokens.assign(reply_ids=[[each] for each in ids], input_group=ids)

@@ -164,6 +164,7 @@ def test_every_file_is_pinned_by_commit_and_blob_id():
         "repository",
         "commit",
         "path",
+        "model",
         "git_blob_id",
         "bytes",
     ]

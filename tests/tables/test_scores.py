@@ -5,10 +5,8 @@ nothing.
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,8 +16,8 @@ from conftest import AWKWARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import InputError, io
-from lib.io import lock, replacing
+from lib import InputError
+from lib.io import lock
 from lib.tables import scores
 from lib.tables.collection import Collection
 
@@ -233,37 +231,18 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(
         write(arrow, part, **options)
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
-    monkeypatch.setattr(
-        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6)
-    )
-    with refused(
-        r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and "
-        r"[\d.]+ MB are"
-    ):
+    with refused("model.parquet was not written .*No space left on device.*; free"):
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old
     assert only(path, "model.parquet")
 
 
-def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp_path):
-    left, written = tmp_path / ".table[1].1.part", tmp_path / ".table[1].2.part"
-    left.write_text("half")
-    written.write_text("half")
-    os.utime(left, (0, 0))
-    with replacing(tmp_path / "table[1]") as part:
-        part.write_text("whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".table[1].2.part",
-        "table[1]",
-    ]
-
-
 def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
     with refused(
-        "words cannot be written .Permission denied.; make it a writable folder"
+        "model.parquet was not written .Permission denied.; .*choose a folder"
     ):
         scores.write(score_table(), path, {})
-    with refused("words cannot be written"), lock(path):
+    with refused("words.*cannot be locked: Permission denied"), lock(path):
         pass
 
 
@@ -283,9 +262,7 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     try:
         assert holder.stdout.readline() == "held\n"
         with (
-            refused(
-                f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"
-            ),
+            refused("another process is writing .*model.parquet; wait until it ends"),
             lock(path),
         ):
             pass
@@ -295,7 +272,7 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
         holder.stdout.close()
     with lock(path):  # the kernel freed it with the process
         scores.write(score_table(), path, {})
-        with refused(f"process {os.getpid()} on .* is writing"), lock(path):
+        with refused("another process is writing"), lock(path):
             pass
     assert only(path, "model.parquet")
 

@@ -20,6 +20,7 @@ from ...tables.collection import (
     Collection,
 )
 from .files import EXERCISE, EXERCISES, find_notebooks, parameters_of, read
+from .hashes import Hashes
 
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
 CARD_OF = "A-Gem-96"  # the small model that has a card
@@ -415,5 +416,5 @@ def _hash_content(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-_HASHES = io.Hashes(lambda: ROOT / "data" / "cache" / "hashes.json")
+_HASHES = Hashes(lambda: ROOT / "data" / "cache" / "hashes.json")
 keep_hashes = _HASHES.keep

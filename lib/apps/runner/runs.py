@@ -134,15 +134,10 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
     """Return the imported collections with a description of each, and a line for everything that
     is missing.
     """
-    without: dict[Collection, score_files.Missing] = {
-        WORDS: {},
-        ITEMS: {},
-        VOCABULARY: {},
-    }
     importers: dict[Collection, Callable[[], dict[str, Path]]] = {
-        WORDS: lambda: score_files.import_words(without[WORDS]),
-        ITEMS: score_files.import_items,  # each file is about all models
-        VOCABULARY: lambda: score_files.import_vocabulary(without[VOCABULARY]),
+        WORDS: score_files.import_words,
+        ITEMS: score_files.import_items,
+        VOCABULARY: score_files.import_vocabulary,
     }
     imported = {}
     missing = []
@@ -154,10 +149,6 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
             imported[study] = (
                 f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
             )
-            if lost := without[study]:
-                missing.append(
-                    f"not to be had: {', '.join(lost)} of {study}: {next(iter(lost.values()))}"
-                )
         except downloads.Unreachable as error:
             missing.append(f"not to be had: {study}: {error}")
     if not imported:

@@ -43,7 +43,7 @@ def write(collection: Collection, path: Path | None = None) -> Path:
     """
     content = build(scores.read_all(collection), collection)
     path = path or path_of(collection)
-    with replacing(path, size=len(content)) as part:
+    with replacing(path) as part:
         part.write_text(content, encoding="utf-8", newline="\n")
     return path
 
