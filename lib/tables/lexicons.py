@@ -5,10 +5,11 @@ did or corrected.
 import functools
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -123,7 +124,7 @@ def _bnc() -> Lexicon:
       must have read the list as a plain table. Cells other than numbers are left out, and so are
       `@` rows.
     """
-    forms: Counter[str] = Counter()
+    forms: dict[str, float] = defaultdict(float)
     headwords = []
     for line in downloads.fetch(*BNC).read_text(encoding="latin-1").splitlines()[1:]:
         cells = line.split("\t")
@@ -141,7 +142,7 @@ def _bnc() -> Lexicon:
         if form != "%" and plain and "~" not in plain:
             forms[plain] += float(frequency.rstrip("#"))
     names = ["word", "frequency"]
-    corrected = pd.DataFrame((+forms).items(), columns=names)
+    corrected = pd.DataFrame(filter(itemgetter(1), forms.items()), columns=names)
     published = pd.DataFrame(headwords, columns=names)
     return Lexicon("BNC", "frequency", corrected, published)
 
