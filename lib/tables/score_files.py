@@ -62,8 +62,7 @@ def import_items() -> dict[str, Path]:
     written = {}
     for name, hub_id in papers_models().items():
         columns = {prompt: table[hub_id] for prompt, table in tables.items()}
-        rows = pd.DataFrame(columns).reindex(tables["GE"].index)
-        rows = rows.rename_axis("text").reset_index()
+        rows = pd.DataFrame(columns).rename_axis("text").reset_index()
         written[name] = _write(ITEMS, name, rows, pins, ITEM_PROMPTS)
     return written
 

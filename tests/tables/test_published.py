@@ -138,7 +138,7 @@ def test_items_are_matched_by_name(mirror):
     mirror.put(
         score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"])
     )
-    with pytest.raises(InputError, match="rewards for HP are not all finite"):
+    with pytest.raises(InputError, match="rewards for GE are not all finite"):
         score_files.import_items()
 
 
