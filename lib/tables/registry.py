@@ -60,6 +60,8 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 
     A hub id or a folder that is not in the registry has group `other` and '' in all other columns.
     """
+    if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
+        raise InputError(f"{ascii(name)} cannot be printed; rename the folder")
     if is_served(name):
         name = name.rstrip("/").removesuffix("/v1")  # which clients of OpenAI add
     models = models.reset_index()
@@ -69,8 +71,6 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
         if entry["hub_id"].startswith(MADE_HERE):
             entry["hub_id"] = str(ROOT / entry["hub_id"])
         return entry
-    if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
-        raise InputError(f"{ascii(name)} cannot be printed; rename the folder")
     if Path(name).is_dir() or "/" in name:
         nickname = os.path.basename(os.path.abspath(name))  # of the folder `.` too
         if is_served(name):
