@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -112,16 +113,13 @@ def checked(name: str, what: str, longest: int = 100) -> str:
     could lead out of their folder, or hold what cannot be printed. what: the thing that is named,
     such as `a prompt`.
     """
-    plain = name.isprintable() and not any(
-        character in '/\\:*?"<>|' for character in name
-    )
-    ends = name != "" and not name.startswith(".") and name == name.strip(" .")
+    plain = re.fullmatch(r'(?![ .])[^/\\:*?"<>|]+(?<![ .])', name)
     # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not
     # printable.
-    if not (plain and ends and len(name.encode()) <= longest):
-        shown = name if len(name) <= 40 else f"{name[:40]}..."
+    if not (plain and name.isprintable() and len(name.encode()) <= longest):
         raise InputError(
-            f"{shown!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and '_'"
+            f"{name[:40]!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and "
+            "'_'"
         )
     return name
 
@@ -146,8 +144,8 @@ def is_of_memory(error: BaseException) -> bool:
     """Return whether the error says that memory is full."""
     # torch has an error of its own for a GPU, and a plain one for a CPU.
     if isinstance(error, RuntimeError):
-        return "OutOfMemory" in type(error).__name__ or "memory" in str(error).lower()
-    is_full = isinstance(error, OSError) and error.errno == errno.ENOMEM
+        return "memory" in f"{type(error)} {error}".lower()
+    is_full = getattr(error, "errno", None) == errno.ENOMEM
     return isinstance(error, MemoryError) or is_full
 
 
