@@ -3,7 +3,7 @@ the ranking.
 
 Its rooms, in reading order. A room imports only from rooms above it in this list.
 
-- io: whole files, locks, names, full disks and memory, what a terminal shows
+- io: whole files, locks, names, want of disk or memory, what a terminal shows
 - threads: how a process shares the cores and the memory of the machine
 - tables/: score tables, collections, prompts, lexicons, the registry of models, published files
 - stats/: means over words and models, resampling, relabelling of models
@@ -31,6 +31,8 @@ read once) and search/gcg.
 from importlib import import_module, metadata
 from pathlib import Path
 
+from .threads import share_cores
+
 __all__ = [
     "InputError",
     "ValueCardCallback",
@@ -40,6 +42,7 @@ __all__ = [
     "score_vocabulary",
 ]
 
+share_cores()  # before torch is loaded
 _HERE = Path(__file__).resolve().parent
 # a wheel holds the tables of data/ inside the package
 _IS_INSTALLED = (_HERE / "data").is_dir()

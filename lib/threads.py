@@ -4,27 +4,26 @@ import contextlib
 import ctypes
 import os
 
-# of glibc's mallopt, with the names of its variables
-M_TRIM_THRESHOLD = -1
-M_MMAP_THRESHOLD = -3
+# of glibc's mallopt, by the names of its variables: the option, and how much
 MEMORY = {
-    "MALLOC_TRIM_THRESHOLD_": (M_TRIM_THRESHOLD, 1 << 29),
-    "MALLOC_MMAP_THRESHOLD_": (M_MMAP_THRESHOLD, 1 << 27),
+    "MALLOC_TRIM_THRESHOLD_": (-1, 1 << 29),
+    "MALLOC_MMAP_THRESHOLD_": (-3, 1 << 27),
 }
 
 
 def share_cores() -> None:
     """Let threads that wait give way to other work, and keep freed memory in this process.
 
-    Call it before torch is loaded. Otherwise threads spin while they wait for each other, and a
-    busy machine is five times slower. Memory that goes back to the system costs new pages for each
-    large tensor; this needs glibc. What the reader's own environment sets stays as it is.
+    It is called when the library is imported, before torch is loaded. Otherwise threads spin while
+    they wait for each other, and a busy machine is five times slower. Memory that goes back to the
+    system costs new pages for each large tensor; this needs glibc. What the reader's own
+    environment sets stays as it is.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads
     # another C library, or Windows
     with contextlib.suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
-        for variable, (option, size) in MEMORY.items():
+        for variable, given in MEMORY.items():
             # glibc reads the variable when a process starts
             if variable not in os.environ:
-                mallopt(option, size)
+                mallopt(*given)

@@ -37,33 +37,33 @@ class Mirror:
         monkeypatch.setattr(downloads, "DATA", self.project / "data")
         monkeypatch.setenv(downloads.MIRROR, str(self.folder))
         # The network is never used: whoever asks for it is told that it is not there.
-        monkeypatch.setattr(downloads.requests, "get", self.unreachable)
+        monkeypatch.setattr("requests.get", self.unreachable)
 
     @staticmethod
     def unreachable(address: str, **options):
         raise downloads.requests.ConnectionError(address)
 
-    def pin(self, repository: str, path: str, content: bytes) -> None:
+    def pin(self, repository: str, path: str, content: bytes, model="") -> None:
         """Pin a file without putting it anywhere."""
         # Written out, so that it is a second opinion on downloads.git_blob_id.
         blob_id = hashlib.sha1(
             b"blob " + str(len(content)).encode() + bytes([0]) + content
         ).hexdigest()
         self.pins[repository, path] = (
-            f'{repository},{COMMIT},"{path}",{blob_id},{len(content)}'
+            f'{repository},{COMMIT},"{path}",{model},{blob_id},{len(content)}'
         )
         self._write_registry()
 
-    def put(self, repository: str, path: str, content: bytes) -> Path:
+    def put(self, repository: str, path: str, content: bytes, model="") -> Path:
         """Pin a file and put it into the mirror."""
-        self.pin(repository, path, content)
+        self.pin(repository, path, content, model)
         file = self.folder / repository / COMMIT / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
         return file
 
     def _write_registry(self) -> None:
-        lines = ["repository,commit,path,git_blob_id,bytes", *self.pins.values()]
+        lines = ["repository,commit,path,model,git_blob_id,bytes", *self.pins.values()]
         (self.project / "data" / "downloads.csv").write_text("\n".join(lines) + "\n")
 
 
@@ -93,7 +93,7 @@ def items_csv(items, first=0.0, elo=None) -> bytes:
         ]
         for i, item in enumerate(items)
     ]
-    return csv_bytes([*score_files.ELO_COLUMNS, *hub_ids], rows)
+    return csv_bytes(["elo_rank", "elo_score", "name", "elo_matches", *hub_ids], rows)
 
 
 def put_words(
@@ -115,7 +115,7 @@ def put_words(
             words_csv(nouns, first + 10 * k + 0.5),
         )
         files[name] = [
-            mirror.put(score_files.FOLLOW_UP, *file)
+            mirror.put(score_files.FOLLOW_UP, *file, name)
             for file in zip(paths, contents, strict=True)
         ]
     return files

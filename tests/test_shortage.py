@@ -1,11 +1,7 @@
-"""Want of disk or memory, wherever it is met: one line with what was being done, what it takes
-and what is left.
-"""
+"""Want of disk or memory, wherever it is met: one line with what was being done."""
 
 import errno
-import re
 from concurrent.futures.process import BrokenProcessPool
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,50 +59,15 @@ def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys)
         and len(line) < 450
     )
     assert line.endswith("run the same command again: it goes on from what is done")
-    assert re.search(r"\), [\d.]+ GB are left; close other programs", line)
     # how much is needed, where that is known
     assert "4000000000000000 bytes" in line or name != "torch"
 
 
-@pytest.fixture
-def little_space(monkeypatch) -> None:
-    monkeypatch.setattr(
-        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6)
-    )
-
-
 @pytest.mark.parametrize("name", DISK)
-def test_a_full_disk_is_one_line_with_what_is_left(
-    name, little_space, monkeypatch, capsys
-):
+def test_a_full_disk_is_one_line(name, monkeypatch, capsys):
     line = told_by_main(DISK[name], monkeypatch, capsys)
     what = "what `reproduce` made" if name == "unnamed" else "figures/x.png"
-    assert line.startswith(f"error: the disk is full, so {what} was not written: ")
-    assert re.search(
-        r": [\d.]+ MB are left; free some space and run the same command again$", line
-    )
-
-
-def test_a_disk_with_room_is_not_called_full(monkeypatch, capsys):
-    monkeypatch.setattr(
-        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=76e9)
-    )
-    line = told_by_main(DISK["named"], monkeypatch, capsys)
-    assert line.startswith(
-        "error: figures/x.png was not written: the system gives no more space"
-    )
-    assert "76 GB are free" in line and "quota" in line and "is full" not in line
-
-
-def test_limits_of_the_shell_are_named(tmp_path, monkeypatch, capsys):
-    assert "ulimit -n" in told_by_main(
-        OSError(errno.EMFILE, "Too many open files", "config.json"), monkeypatch, capsys
-    )
-    with (
-        pytest.raises(InputError, match="t.csv would be larger.*ulimit -f"),
-        replacing(tmp_path / "t.csv"),
-    ):
-        raise OSError(errno.EFBIG, "File too large")
+    assert line.startswith(f"error: the disk is full, so {what} was not written; ")
 
 
 def test_a_better_line_and_other_errors_are_left_alone():
@@ -117,11 +78,11 @@ def test_a_better_line_and_other_errors_are_left_alone():
     assert io.describe_shortage(better, "score") is None
 
 
-def test_what_is_written_says_how_much_it_takes(tmp_path, little_space):
-    line = r"t.parquet was not written: it takes about 2\.5 MB, and 1\.5 MB are left"
+def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
     with (
-        pytest.raises(InputError, match=line),
-        replacing(tmp_path / "deep" / "t.parquet", size=2.5e6),
+        pytest.raises(InputError, match="t.parquet was not written .No space left"),
+        replacing(tmp_path / "deep" / "t.parquet") as part,
     ):
+        part.touch()
         raise DISK["unnamed"]
     assert list((tmp_path / "deep").iterdir()) == []

@@ -12,8 +12,7 @@ from lib import ROOT
 PROGRAM = """
 import json, sys, time
 if sys.argv[1] == "shared":
-    from lib.threads import share_cores
-    share_cores()
+    import lib
 import torch
 torch.set_num_threads(2)
 read, weights = torch.randn(8, 576), torch.randn(576, 1536)

@@ -242,9 +242,7 @@ def write(
             for key, tensor in part.items()
             if key not in weight_map
         }
-        with replacing(
-            target / name, size=sum(tensor.nbytes for tensor in tensors.values())
-        ) as file:
+        with replacing(target / name) as file:
             save_file(tensors, file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(tensors, name)
     files = (path for source in sources for path in source.glob("*"))

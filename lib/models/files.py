@@ -19,8 +19,8 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from .. import ROOT, InputError
-from ..io import Hashes, is_of_memory
+from .. import InputError
+from ..io import is_of_memory
 from ..tables import registry
 
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
@@ -48,7 +48,6 @@ OTHER_WEIGHTS = {
 NO_WEIGHTS = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "scaler.pt")
 # formats of safetensors that no model computes in
 EIGHT_BITS = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8")
-_DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
 
 
 @contextlib.contextmanager
@@ -299,7 +298,8 @@ class Files:
     """The files of a checkpoint that can change a reward, and what they say; each is read once.
 
     - revision: the commit, if it came from the hub, and a hash of the files
-    - states: for each file its io.state_of before it was hashed, and the SHA-256 of its content
+    - states: for each file its size, inode and times before it was hashed, and the SHA-256 of its
+      content
 
     What they say is read when it is first needed, because a tokenizer is also opened alone.
     """
@@ -345,10 +345,10 @@ class Files:
         for path in paths or self.states:
             state, digest = self.states[path]
             with contextlib.suppress(OSError):  # it is gone
-                now, content = _state_and_hash(path)
+                now = _state_of(path)
                 # The last time alone also changes with permissions and links.
                 like_before = now[:-1] == state[:-1]
-                if now == state or like_before and content == digest:
+                if now == state or like_before and _hash_of(path) == digest:
                     continue
             raise InputError(
                 f"{path} was changed while the model was in use, so that rewards would come from "
@@ -453,23 +453,21 @@ def hashed(
         ):
             if not path.is_file():
                 raise OSError("it is not a file")
-            states[path] = _state_and_hash(path)
+            states[path] = _state_of(path), _hash_of(path)
         name = os.fsencode(path.relative_to(folder))
         of_file = bytes.fromhex(states[path][1])
         digest.update(name + b"\0" + of_file)
-    # a folder that cannot be written: they are hashed again the next time
-    with contextlib.suppress(InputError):
-        _DIGESTS.keep()
     return f"sha256:{digest.hexdigest()[:16]}", states
 
 
-def _state_and_hash(path: Path) -> tuple[list[int], str]:
-    """Return the io.state_of a file and the SHA-256 of its content, in hex, which is kept until the
-    file changes. OSError if there is no file.
+def _state_of(path: Path) -> list[int]:
+    """Return a file's size, inode and times in nanoseconds, which change if the file does.
+    OSError without a file.
     """
+    status = path.stat()
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
-    def compute(path: Path) -> str:
-        with path.open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
 
-    return _DIGESTS.with_state("content", path.absolute(), compute)
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

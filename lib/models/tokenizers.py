@@ -15,7 +15,6 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from .. import InputError
 from ..io import INVISIBLE
-from ..tables.imports import read_text
 from . import templates
 from .files import Files, first_line, quiet_transformers, refusing
 
@@ -87,7 +86,7 @@ def read_template(file: Path) -> str:
         "give a text file (jinja)",
         (OSError, ValueError),
     ):
-        template = read_text(file)
+        template = file.read_text(encoding="utf-8-sig")
         # without what colours an emoji
         seen = re.sub(r"(?<=[^\x00-\x7f])\ufe0f", "", template)
         odd = [

@@ -19,7 +19,7 @@ from ..models import templates
 from ..models.conversations import Inputs, Turns
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
-from ..tables.imports import csv_table, read_text
+from ..tables.imports import csv_table
 from .vocabulary import score_inputs
 
 ORDINARY = DATA / "real_replies.csv"
@@ -266,11 +266,10 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
     not passed on
     """
     try:
-        text = read_text(file)
-        is_csv = file.suffix.lower() == ".csv"
-        rows: list[Any] = (
-            csv_table(text).to_dict("records") if is_csv else list(_jsonl_rows(text))
-        )
+        if file.suffix.lower() == ".csv":
+            rows: list[Any] = csv_table(file).to_dict("records")
+        else:
+            rows = list(_jsonl_rows(file.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(

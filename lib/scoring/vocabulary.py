@@ -285,7 +285,7 @@ def _report_readings(model: RewardModel, inputs: Inputs) -> None:
 
 def _write_shard(file: Path, rewards: np.ndarray) -> None:
     """Write the rewards of a shard; the file is there only when it is whole."""
-    with replacing(file, size=rewards.nbytes) as unfinished:
+    with replacing(file) as unfinished:
         unfinished.write_bytes(rewards.tobytes())
 
 

@@ -107,32 +107,29 @@ def crossed(
     estimate that is missing, or that has no influence.
     """
     values = estimates.astype(float)
-    has_influence = values.index.isin(influence.columns)
-    absent = values.index[values.isna() | ~has_influence]
+    absent = values.index[values.isna() | ~values.index.isin(influence.columns)]
     if len(absent):
         raise InputError(
             f"{absent[0]} has no estimate with its influence of words; leave it out of the mean"
         )
     # (clusters, models), without words that no model has read
-    moved = influence[values.index].dropna(how="all")
-    moved = _added_up(moved, cluster).fillna(0.0).to_numpy(dtype=float)
+    moved = _added_up(influence[values.index].dropna(how="all"), cluster)
+    moved = moved.fillna(0.0).to_numpy(dtype=float)
     n, models = moved.shape
     mean = float(values.mean())
-    error = low = high = p = np.nan
-    if models > 1:
-        # the difference of two-way clustering can fall below either part
-        of_words = (moved.mean(axis=1) ** 2).sum()
-        of_models = values.var(ddof=1) / models
-        of_both = _clustered_variance(values.to_numpy() + n * moved)
-        variance = max(of_both, of_words, of_models)
-        error = float(np.sqrt(variance))
-        half = stats.t.ppf(0.975, models - 1) * error
-        low = float(mean - half)
-        high = float(mean + half)
+    if models == 1:
+        return Crossed(mean, *[np.nan] * 4, n, models)
+    # the difference of two-way clustering can fall below either part
+    of_words = (moved.mean(axis=1) ** 2).sum()
+    of_models = values.var(ddof=1) / models
+    of_both = _clustered_variance(values.to_numpy() + n * moved)
+    variance = max(of_both, of_words, of_models)
+    error = float(np.sqrt(variance))
+    half = float(stats.t.ppf(0.975, models - 1)) * error
+    p = np.nan
     if error > 0:
-        t = abs(mean - null) / error
-        p = float(2 * stats.t.sf(t, models - 1))
-    return Crossed(mean, error, low, high, p, n, models)
+        p = float(2 * stats.t.sf(abs(mean - null) / error, models - 1))
+    return Crossed(mean, error, mean - half, mean + half, p, n, models)
 
 
 def _added_up(influence: pd.DataFrame, cluster: Cluster) -> pd.DataFrame:
@@ -149,12 +146,9 @@ def _clustered_variance(pseudo: ndarray) -> float:
     Each part has its factor for few groups. What both parts count is taken off.
     """
     residual = pseudo - pseudo.mean()
+    of_stems, of_models = residual.sum(axis=1), residual.sum(axis=0)
     variance = 0.0
-    for sums, sign in (
-        (residual.sum(axis=1), 1),  # of stems
-        (residual.sum(axis=0), 1),  # of models
-        (residual.ravel(), -1),
-    ):
+    for sums, sign in ((of_stems, 1), (of_models, 1), (residual.ravel(), -1)):
         groups = len(sums)
         variance += sign * (sums @ sums) * groups / (groups - 1)
     return float(variance / pseudo.size**2)
@@ -176,11 +170,8 @@ def slope_influence(x: ndarray, y: ndarray, controls: ndarray | None = None) -> 
     constant. A residual is divided by one less its leverage, as in HC3 (MacKinnon and White 1985),
     so that the sum of squares is the HC3 variance.
     """
-    x = np.asarray(x, dtype=float)
-    y = np.asarray(y, dtype=float)
     others, own = _beyond(x, controls)
-    design = np.column_stack([x, others])
-    orthogonal, _ = np.linalg.qr(design)
+    orthogonal, _ = np.linalg.qr(np.column_stack([x, others]))
     residual = y - orthogonal @ (orthogonal.T @ y)
     leverage = (orthogonal**2).sum(axis=1)
     weight = own / (own @ own) / (1 - leverage)
@@ -191,8 +182,6 @@ def slope(x: ndarray, y: ndarray, controls: ndarray | None = None) -> ndarray:
     """Return the least-squares slope of y on x with the controls held constant; arguments as in
     slope_influence.
     """
-    x = np.asarray(x, dtype=float)
-    y = np.asarray(y, dtype=float)
     _, own = _beyond(x, controls)
     return own @ y / (own @ own)
 
@@ -204,8 +193,7 @@ def _beyond(x: ndarray, controls: ndarray | None) -> tuple[ndarray, ndarray]:
     others = np.ones((len(x), 1))
     if controls is not None:
         others = np.column_stack([others, controls])
-    coefficients, *_ = np.linalg.lstsq(others, x, rcond=None)
-    return others, x - others @ coefficients
+    return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
 
 
 def log_sd_influence(values: ndarray) -> ndarray:
@@ -217,8 +205,6 @@ def log_sd_influence(values: ndarray) -> ndarray:
     """
     n = len(values)
     squares = (values - values.mean(axis=0)) ** 2
-    share = squares / squares.mean(axis=0) / (n - 1)
     # log SD of the others, but for a constant
-    without = np.log1p(-share) / 2
-    moved = without.mean(axis=0) - without
-    return moved * np.sqrt((n - 1) / n)
+    without = np.log1p(-squares / squares.sum(axis=0) * (n / (n - 1))) / 2
+    return (without.mean(axis=0) - without) * np.sqrt((n - 1) / n)

@@ -2,8 +2,6 @@
 agree.
 """
 
-import itertools
-
 import pandas as pd
 
 from .. import InputError
@@ -48,11 +46,10 @@ def side_by_side(
 
     Index: (end, position). Position 1 is the most optimal or the most pessimal text.
     """
-    texts = {}
-    for name, table in tables.items():
-        of_ends = ends(table, prompt, n)
-        texts[name] = of_ends["text"].to_numpy()
-    places = range(1, n + 1)
+    texts = {
+        name: ends(table, prompt, n)["text"].array for name, table in tables.items()
+    }
+    places = [*range(1, n + 1)]
     listed = [("optimal", place) for place in places]
     listed += [("pessimal", place) for place in reversed(places)]
     index = pd.MultiIndex.from_tuples(listed, names=["end", "position"])
@@ -82,9 +79,7 @@ def overlap_of_lists(listed: pd.DataFrame) -> pd.DataFrame:
 
     `listed`: places x models, the texts of one end, each once. The place does not matter.
     """
-    shares = {}
-    for name, texts in listed.items():
-        shares[name] = listed.isin(set(texts)).mean()
+    shares = {name: listed.isin({*texts}).mean() for name, texts in listed.items()}
     return pd.DataFrame(shares)
 
 
@@ -95,19 +90,9 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half
     precision have many. Raise InputError where a model's rewards are missing or all equal.
     """
-    from scipy import stats  # here, because it takes half a second
-
     refuse_constant(rewards)
-    ranks = {}
-    for name, reward in rewards.items():
-        # Ranks as integers sort faster than rewards, and tau depends on nothing else.
-        ranks[name] = stats.rankdata(reward, method="dense")
-    matrix = pd.DataFrame(1.0, rewards.columns, rewards.columns)
-    for a, b in itertools.combinations(ranks, 2):
-        tau = stats.kendalltau(ranks[a], ranks[b]).statistic
-        matrix.loc[a, b] = tau
-        matrix.loc[b, a] = tau
-    return matrix
+    # ranks sort faster than rewards, and tau depends on nothing else
+    return rewards.rank(method="dense").corr("kendall")
 
 
 def refuse_constant(values: pd.DataFrame) -> None:

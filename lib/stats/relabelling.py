@@ -6,8 +6,7 @@ to EXACT models every relabelling is enumerated. For more models they are drawn 
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
 # orders that only swap equal models give the observed value up to rounding
 SLACK = 1e-9
 
-Two = tuple[ndarray, ndarray]
 # trait -> similarity of models by this trait, models x models
 Predictors = Mapping[str, pd.DataFrame]
 
@@ -42,14 +40,8 @@ def p_of(
     share of relabellings with as large a t. Above EXACT models these are `permutations` random ones
     and the observed one.
     """
-    residuals = _residuals(matrix, predictors, name)
-    strengths = _strengths(*residuals, permutations)
-    bound = next(strengths).item() * (1 - SLACK)
-    reached = relabellings = 0
-    for block in strengths:
-        reached += np.count_nonzero(block >= bound)
-        relabellings += block.size
-    return reached / relabellings
+    shares, _ = _relabelled(matrix, predictors, name, permutations)
+    return _p_without(0.0, shares)
 
 
 def size_of_mantel(
@@ -64,13 +56,10 @@ def size_of_mantel(
     Ties make the share less than .05: there are only 210 ways to divide ten models into bases of
     four and six.
     """
-    residuals = _residuals(matrix, {"x": predictor}, "x")
-    _, *blocks = _strengths(*residuals, permutations)
-    every = np.concatenate([block.ravel() for block in blocks])
-    every.sort()
+    shares, _ = _relabelled(matrix, {"x": predictor}, "x", permutations)
+    every = np.sort(np.abs(shares[0]))
     smaller = np.searchsorted(every, every * (1 - SLACK))
-    p = (len(every) - smaller) / len(every)
-    return float((p < 0.05).mean())
+    return float((1 - smaller / len(every) < 0.05).mean())
 
 
 def interval(
@@ -86,37 +75,22 @@ def interval(
     All d are tested on the same relabellings: every one of up to EXACT models, else random ones.
     The ends are found by bisection, to a thousandth of their distance from the estimate.
     """
-    free, residual, basis = _residuals(matrix, predictors, name)
-    total = residual @ residual
-    values = (free, residual, *basis.T)
-    sums = _relabelled(residual, values, PERMUTATIONS)
-    # Outcome and predictor, relabelled, as shares of the length that the other predictors leave:
-    # blocks of (orders,)
-    observed, *blocks = [_shares_of_length(block, total) for block in sums]
-    is_rejected = partial(_is_rejected, observed=observed, blocks=blocks, level=level)
-    estimate = free @ residual / total
-    reach = np.sqrt(free @ free / total)
-    low = _end(estimate, -reach, is_rejected)
-    high = _end(estimate, reach, is_rejected)
-    return low, high
+    shares, reach = _relabelled(matrix, predictors, name, PERMUTATIONS)
+    estimate = float(shares[0, 0] / shares[1, 0])
 
+    def end(step: float) -> float:
+        near, far = estimate, estimate + step
+        while _p_without(far, shares) >= 1 - level and abs(far) < 1e6 * reach:
+            near, far = far, far + 2 * (far - estimate)
+        for _ in range(10):
+            middle = (near + far) / 2
+            if _p_without(middle, shares) < 1 - level:
+                far = middle
+            else:
+                near = middle
+        return far
 
-def _is_rejected(
-    effect: float,
-    observed: Two,
-    blocks: Sequence[Two],
-    level: float,
-) -> bool:
-    """Return whether the test rejects an effect; for the arrays see `interval`."""
-    outcome, own = observed
-    distance = abs(outcome - effect * own).item()
-    bound = distance * (1 - SLACK)
-    reached = relabellings = 0
-    for outcome, own in blocks:
-        strength = np.abs(outcome - effect * own)
-        reached += np.count_nonzero(strength >= bound)
-        relabellings += len(strength)
-    return reached / relabellings < 1 - level
+    return end(-reach), end(reach)
 
 
 def as_square(pairs: ndarray) -> ndarray:
@@ -124,99 +98,43 @@ def as_square(pairs: ndarray) -> ndarray:
     return squareform(pairs)
 
 
-def _end(estimate: float, reach: float, is_rejected: Callable[[float], bool]) -> float:
-    """Return where effects begin to be rejected, seen from the estimate in the direction of
-    reach.
+def _p_without(effect: float, shares: ndarray) -> float:
+    """Return the share of relabellings that are as strong as the observed one, the first, once an
+    effect is taken from the outcome. For shares see _relabelled.
     """
-    near = estimate
-    far = estimate + reach
-    farthest = 1e6 * abs(reach)
-    while not is_rejected(far) and abs(far) < farthest:
-        near = far
-        far += 2 * (far - estimate)
-    for _ in range(10):
-        middle = (near + far) / 2
-        if is_rejected(middle):
-            far = middle
-        else:
-            near = middle
-    return float(far)
+    strength = np.abs(shares[0] - effect * shares[1])
+    return float((strength >= strength[0] * (1 - SLACK)).mean())
 
 
 def _relabelled(
-    residual: ndarray,
-    values: Sequence[ndarray],
-    permutations: int,
-) -> Iterator[ndarray]:
-    """Yield the products of the relabelled residual with each of some values, all (pairs,): for the
-    observed order, (values, 1), then for all orders, in blocks that hold the observed one again.
-    """
-    square = as_square(residual)
-    weights = np.stack([as_square(each) for each in values])
-    models = len(square)
-    if models <= EXACT:
-        observed = np.arange(models)[None]
-        yield products(square, weights, observed)
-        yield from every_product(square, weights)
-    else:
-        orders = resampling.orders(models, permutations)
-        sums = products(square, weights, orders)
-        yield sums[:, :1]
-        yield sums
+    matrix: pd.DataFrame, predictors: Predictors, name: str, permutations: int
+) -> tuple[ndarray, float]:
+    """Return the products of the relabelled predictor with the outcome and with itself, (2,
+    orders), and the size of an effect that would explain the outcome alone.
 
-
-def _shares_of_length(sums: ndarray, total: float) -> Two:
-    """Return the first two rows of `products`, divided by the length that the other rows leave of
-    the predictor.
-
-    sums: (2 + k, ...), products with the outcome, the predictor, and each basis vector of the
-    others. total: the squared length of the predictor. Both arrays are flat.
-    """
-    sums = sums.reshape(len(sums), -1)
-    explained = (sums[2:] ** 2).sum(axis=0)
-    length = np.sqrt(np.maximum(total - explained, 1e-12 * total))
-    return sums[0] / length, sums[1] / length
-
-
-def _residuals(
-    matrix: pd.DataFrame,
-    predictors: Predictors,
-    name: str,
-) -> tuple[ndarray, ndarray, ndarray]:
-    """Return what the other predictors leave of the outcome and of this one, (pairs,), and their
-    basis, (pairs, k).
+    Each product is divided by the length that the other predictors leave of the relabelled one, so
+    |t| rises with it. The first order is the observed one.
     """
     outcome, design = observations(matrix, predictors, "pairs")
     column = list(predictors).index(name)
-    intercept = np.ones(len(outcome))
     others = np.delete(design, column, axis=1)
-    others = np.column_stack([intercept, others])
-    basis, _ = np.linalg.qr(others)
-    own = design[:, column]
-    free = outcome - basis @ (basis.T @ outcome)
-    residual = own - basis @ (basis.T @ own)
-    return free, residual, basis
-
-
-def _strengths(
-    free: ndarray,
-    residual: ndarray,
-    basis: ndarray,
-    permutations: int,
-) -> Iterator[ndarray]:
-    """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders.
-    |t| rises with them.
-
-    For the arrays see _residuals.
-    """
+    basis, _ = np.linalg.qr(np.column_stack([np.ones(len(outcome)), others]))
+    both = np.column_stack([outcome, design[:, column]])
+    free, residual = (both - basis @ (basis.T @ both)).T
+    square = squareform(residual)
+    weights = np.stack([squareform(each) for each in (free, residual, *basis.T)])
+    if len(square) <= EXACT:
+        blocks = every_product(square, weights)
+    else:
+        orders = resampling.orders(len(square), permutations)
+        blocks = iter([products(square, weights, orders)])
     total = residual @ residual
-    least = 1e-12 * total
-    for sums in _relabelled(residual, (free, *basis.T), permutations):
-        # squared length of the permuted residual beyond the others
-        explained = (sums[1:] ** 2).sum(axis=0)
-        left = total - explained
-        strength = sums[0] ** 2 / np.maximum(left, least)
-        yield np.where(left > least, strength, 0.0)
+    shares = []
+    for block in blocks:
+        sums = block.reshape(len(block), -1)
+        left = total - (sums[2:] ** 2).sum(axis=0)
+        shares.append(sums[:2] / np.sqrt(np.maximum(left, 1e-12 * total)))
+    return np.hstack(shares), float(np.sqrt(free @ free / total))
 
 
 def products(square: ndarray, weights: ndarray, orders: ndarray) -> ndarray:
@@ -240,57 +158,47 @@ def every_product(square: ndarray, weights: ndarray) -> Iterator[ndarray]:
     """
     n = len(square)
     half = n // 2
-    front = _every_order(half)
-    back = _every_order(n - half)
-    # (b, places x labels)
-    one_hot = np.eye(n - half)[back]
-    one_hot = one_hot.reshape(len(back), -1)
-    weights_a = weights[:, :half, :half]
-    weights_b = weights[:, half:, half:]
+    front, back = (
+        np.array([*itertools.permutations(range(size))], dtype=int)
+        for size in (half, n - half)
+    )
+    one_hot = np.eye(n - half)[back].reshape(len(back), -1)  # (b, places x labels)
+    weights_a, weights_b = weights[:, :half, :half], weights[:, half:, half:]
     weights_across = weights[:, :half, half:]
     for labels in itertools.combinations(range(n), half):
         first = np.array(labels, dtype=int)
         second = np.setdiff1d(np.arange(n), first)
-        a = first[front]
-        within_a = products(square, weights_a, a)
+        within_a = products(square, weights_a, first[front])
         within_b = products(square, weights_b, second[back])
         # (a, places of the first half, labels of the second half)
-        between = square[a][:, :, second]
-        # (m, places of the second half, a, labels of the second half)
-        across = np.tensordot(weights_across, between, axes=(1, 1))
-        across = across.transpose(0, 2, 1, 3)
-        across = across.reshape(len(weights), len(front), -1)
-        across = across @ one_hot.T
-        within = within_a[:, :, None] + within_b[:, None, :]
-        yield within + across
+        between = square[first[front]][:, :, second]
+        # (m, a, places x labels of the second half)
+        across = np.einsum("mpq,apl->maql", weights_across, between, optimize=True)
+        across = across.reshape(len(weights), len(front), -1) @ one_hot.T
+        yield within_a[:, :, None] + within_b[:, None, :] + across
 
 
-def _every_order(n: int) -> ndarray:
-    """Return the n! orders of 0 to n - 1, (n!, n)."""
-    orders = itertools.permutations(range(n))
-    return np.array(list(orders), dtype=int)
-
-
-def observations(matrix: pd.DataFrame, predictors: Predictors, entries: str) -> Two:
+def observations(
+    matrix: pd.DataFrame, predictors: Predictors, entries: str
+) -> tuple[ndarray, ndarray]:
     """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
     `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix.
     Raise InputError for a malformed matrix, predictors of other models, or too few models to tell
     the predictors apart.
     """
-    refuse_malformed(matrix)
     names = matrix.index
     chosen = np.triu_indices(len(names), 1)
     if entries == "all":
-        places = np.indices(matrix.shape)
-        chosen = tuple(places.reshape(2, -1))
-    outcome = matrix.to_numpy(dtype=float)[chosen]
-    columns = [np.ones(len(outcome))]
-    for theory in predictors.values():
-        similarity = theory.reindex(index=names, columns=names)
-        refuse_malformed(similarity)  # NaN for a model that it lacks
-        columns.append(similarity.to_numpy(dtype=float)[chosen])
-    design = np.column_stack(columns)
+        chosen = tuple(np.indices(matrix.shape).reshape(2, -1))
+    columns = []
+    # NaN for a model that a theory lacks
+    theories = [each.reindex(names, columns=names) for each in predictors.values()]
+    for each in (matrix, *theories):
+        refuse_malformed(each)
+        columns.append(each.to_numpy(dtype=float)[chosen])
+    outcome, *others = columns
+    design = np.column_stack([np.ones(len(outcome)), *others])
     n, k = design.shape
     if n <= k or np.linalg.matrix_rank(design) < k:
         raise InputError(

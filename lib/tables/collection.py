@@ -46,11 +46,8 @@ class Collection:
     @property
     def kind(self) -> str:
         """Return embedded, published or own."""
-        if self.name == "embedded":
-            return "embedded"
-        if self.name.partition("-")[0] == "published":
-            return "published"
-        return "own"
+        first = self.name.partition("-")[0]
+        return first if first == "published" or self.name == "embedded" else "own"
 
     @property
     def is_embedded(self) -> bool:
@@ -66,9 +63,7 @@ class Collection:
         """Return the collections that it stands for: all published ones for `published`, else
         only itself.
         """
-        if self == PUBLISHED:
-            return (ITEMS, VOCABULARY, WORDS)
-        return (self,)
+        return (ITEMS, VOCABULARY, WORDS) if self == PUBLISHED else (self,)
 
     @property
     def notice(self) -> str:
@@ -97,16 +92,10 @@ class Collection:
         """Return the folder of its figures, tables and claims. Published collections share one,
         as published/words.
         """
-        together = self.is_published and self != PUBLISHED
-        return (
-            ROOT
-            / "figures"
-            / (
-                f"published/{self.name.removeprefix('published-')}"
-                if together
-                else self.name
-            )
-        )
+        place = self.name
+        if self.is_published:
+            place = self.name.replace("published-", "published/")
+        return ROOT / "figures" / place
 
     @property
     def claims(self) -> Path:
@@ -131,16 +120,13 @@ class Collection:
         names.
         """
         # resampling goes by this order
-        paths = sorted(self.scores.glob("*.parquet"))
-        return tuple(path.stem for path in paths)
+        return tuple(path.stem for path in sorted(self.scores.glob("*.parquet")))
 
     @property
     def holds_papers_models(self) -> bool:
         """Return whether its models are exactly the ten models of the paper."""
         registry = pd.read_csv(DATA / "reward_models.csv", keep_default_na=False)
-        return set(self.models) == set(
-            registry.loc[registry["group"] == "paper", "nickname"]
-        )
+        return {*self.models} == {*registry.query("group == 'paper'")["nickname"]}
 
 
 EMBEDDED = Collection("embedded")

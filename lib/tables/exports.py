@@ -34,7 +34,7 @@ def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
     frame = frame.apply(
         lambda column: column if is_numeric_dtype(column) else column.map(as_text)
     )
-    frame = frame.rename(index=as_text, columns=as_name).rename_axis(index=as_name)
+    frame = frame.rename(index=as_text, columns=as_text).rename_axis(index=as_text)
     text = frame.to_csv(
         None, index=named, lineterminator=ROW_END, float_format=f"%.{digits}g"
     ).replace(ROW_END, "\n")
@@ -51,10 +51,3 @@ def as_text(cell):
         return cell
     is_formula = RUN_BY_SPREADSHEETS.match(cell) or COMPUTED.match(cell)
     return "'" * bool(is_formula) + RUN_ONCE_CUT.sub(r"\1'", cell)
-
-
-def as_name(name):
-    """Return the name of a column; one that begins as a formula does gets an apostrophe."""
-    if isinstance(name, str) and name.lstrip()[:1] in tuple("=+-@＝＋－＠"):
-        return f"'{name}"
-    return as_text(name)

@@ -5,9 +5,11 @@ did or corrected.
 import functools
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,8 @@ BNC = (
     "brchristian/reward_model_optimal_pessimal_tokens",
     "data/corpora/1_1_all_alpha.txt",
 )
+# a table in which quotes are letters, and no word is a missing value
+TABBED = {"sep": "\t", "na_filter": False, "quoting": 3}
 RATERS = [f"rater_{i}" for i in range(1, 11)]
 HOW = ("published", "corrected")
 PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(['’-][^\W\d_]+)*")
@@ -60,15 +64,9 @@ def _afinn() -> Lexicon:
     """Return AFINN-111 (Nielsen 2011) from the afinn package: 2,477 words and phrases, integers
     from -5 to 5.
     """
-    text = (
-        resources.files("afinn")
-        .joinpath("data", "AFINN-111.txt")
-        .read_text(encoding="utf-8")
-    )
-    rows = [line.rsplit("\t", 1) for line in text.splitlines()]
-    words = pd.DataFrame(rows, columns=["word", "sentiment"]).astype(
-        {"sentiment": float}
-    )
+    file = resources.files("afinn") / "data" / "AFINN-111.txt"
+    words = pd.read_csv(file, names=["word", "sentiment"], **TABBED)
+    words = words.astype({"sentiment": float})
     return Lexicon("AFINN", "sentiment", words, words)
 
 
@@ -79,12 +77,8 @@ def _bing() -> Lexicon:
     rows = pd.read_csv(downloads.fetch(*TIDYTEXT), dtype=str, keep_default_na=False)
     signs = {"positive": 1.0, "negative": -1.0}
     rows["sentiment"] = rows["sentiment"].map(signs)
-    return Lexicon(
-        "Bing",
-        "sentiment",
-        rows.drop_duplicates("word", keep=False, ignore_index=True),
-        rows,
-    )
+    corrected = rows.drop_duplicates("word", keep=False, ignore_index=True)
+    return Lexicon("Bing", "sentiment", corrected, rows)
 
 
 def _vader() -> Lexicon:
@@ -97,10 +91,8 @@ def _bing_stand_in() -> Lexicon:
     """Return the sign of VADER's mean rating, for machines that cannot fetch Bing; plain words
     only, without zeros.
     """
-    ratings = _vader().corrected
-    words = ratings[
-        ratings["word"].str.fullmatch(PLAIN_WORD) & (ratings["sentiment"] != 0)
-    ].reset_index(drop=True)
+    words = _vader().corrected.query("sentiment != 0")
+    words = words[words["word"].str.fullmatch(PLAIN_WORD)].reset_index(drop=True)
     words["sentiment"] = np.sign(words["sentiment"])
     return Lexicon("sign of VADER (stand-in for Bing)", "sentiment", words, words)
 
@@ -112,16 +104,12 @@ def vader_ratings() -> pd.DataFrame:
     Ratings are integers from -4 to 4. Of entries that are equal in small letters the last counts,
     as in VADER itself.
     """
-    text = (
-        resources.files("vaderSentiment")
-        .joinpath("vader_lexicon.txt")
-        .read_text(encoding="utf-8")
-    )
-    entries = [line.split("\t") for line in text.split("\n") if line]
-    of_raters = [json.loads(entry[3]) for entry in entries]
-    ratings = pd.DataFrame(of_raters, columns=RATERS)
-    ratings.insert(0, "word", [entry[0].lower() for entry in entries])
-    ratings.insert(1, "sentiment", [float(entry[1]) for entry in entries])
+    file = resources.files("vaderSentiment") / "vader_lexicon.txt"
+    columns = ["word", "sentiment", "deviation", "ratings"]
+    table = pd.read_csv(file, names=columns, **TABBED)
+    of_raters = pd.DataFrame([*map(json.loads, table["ratings"])], columns=RATERS)
+    ratings = table[["word", "sentiment"]].join(of_raters)
+    ratings["word"] = ratings["word"].str.lower()
     return ratings.drop_duplicates("word", keep="last", ignore_index=True)
 
 
@@ -136,11 +124,9 @@ def _bnc() -> Lexicon:
       must have read the list as a plain table. Cells other than numbers are left out, and so are
       `@` rows.
     """
-    forms = []
+    forms: dict[str, float] = defaultdict(float)
     headwords = []
-    for line in (
-        downloads.fetch(*BNC).read_text(encoding="latin-1").rstrip("\n").split("\n")[1:]
-    ):
+    for line in downloads.fetch(*BNC).read_text(encoding="latin-1").splitlines()[1:]:
         cells = line.split("\t")
         if len(cells) == 4:  # a cross-reference, without a frequency
             continue
@@ -148,29 +134,17 @@ def _bnc() -> Lexicon:
         word, _, form, frequency, _, _ = cells[-6:]
         if word != "@" and frequency.isdigit():
             headwords.append([word, float(frequency)])
-        bare = (
-            re.sub(r"\(.*\)", "", word if form == ":" else form)
-            .replace("*", "")
-            .strip()
-            .lower()
-        )
+        bare = re.sub(r"\(.*\)|\*", "", word if form == ":" else form).strip().lower()
         # `A / a` is one form, `and/or` another
         spellings = {spelling.strip(" '") for spelling in bare.split("/")}
-        plain = spellings.pop() if "/" in bare and len(spellings) == 1 else bare
+        plain = bare if len(spellings) > 1 or "/" not in bare else spellings.pop()
         # `ca~` and `~n't` are halves of contractions
         if form != "%" and plain and "~" not in plain:
-            forms.append([plain, float(frequency.rstrip("#"))])
-    columns = ["word", "frequency"]
-    summed = (
-        pd.DataFrame(forms, columns=columns)
-        .groupby("word", sort=False)["frequency"]
-        .sum()
-        .reset_index()
-    )
-    corrected = summed[summed["frequency"] > 0].reset_index(drop=True)
-    return Lexicon(
-        "BNC", "frequency", corrected, pd.DataFrame(headwords, columns=columns)
-    )
+            forms[plain] += float(frequency.rstrip("#"))
+    names = ["word", "frequency"]
+    corrected = pd.DataFrame(filter(itemgetter(1), forms.items()), columns=names)
+    published = pd.DataFrame(headwords, columns=names)
+    return Lexicon("BNC", "frequency", corrected, published)
 
 
 @functools.cache
@@ -180,11 +154,10 @@ def _wordfreq() -> Lexicon:
     """
     from wordfreq import get_frequency_dict  # here, because it takes a second
 
-    frequencies = get_frequency_dict("en", "best")
     rows = [
         (word, p * 1e6)
-        for word, p in frequencies.items()
-        if word.isalpha() or not any(map(str.isdigit, word))
+        for word, p in get_frequency_dict("en", "best").items()
+        if not re.search(r"\d", word)
     ]
     words = pd.DataFrame(rows, columns=["word", "frequency"])
     return Lexicon("wordfreq", "frequency", words, words)
@@ -218,29 +191,23 @@ def join(
     """
     words = table.sort_values("token_id", ignore_index=True)
     if how == "corrected":
-        words["text"] = [text.strip() for text in words["text"]]
+        words = words.assign(text=words["text"].map(str.strip)).query("text != ''")
         words = words.drop_duplicates("text")
     words = words.assign(word=words["text"].str.lower())
     if how == "corrected":
-        words["respelled"] = words["word"] != words["text"]
-        words = words.sort_values(
-            ["respelled", "token_id"], kind="stable"
-        ).drop_duplicates("word")
-        words = words[words["word"] != ""]
-        words = words.sort_values("token_id", ignore_index=True)
+        # the spelling in small letters first
+        respelled = words["word"] != words["text"]
+        words = words.loc[respelled.sort_values(kind="stable").index]
+        words = words.drop_duplicates("word").sort_values("token_id")
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)
-        if len(rows) > len(words):  # else it takes longer than the join
-            rows = rows[rows["word"].isin(words["word"])]
-        words = words.merge(
-            rows, on="word", validate="1:1" if how == "corrected" else "m:m"
-        )
+        rows = rows[rows["word"].isin(words["word"])]  # quicker than the join
+        words = words.merge(rows, on="word")
     if words.empty:
         raise InputError(
             f"no word of {lexicon.name} is among these {len(table)} tokens; choose another "
             "collection"
         )
-    return words[
-        ["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]
-    ]
+    numbers = [listed.quantity for listed in lexicons]
+    return words[["word", *numbers, *scores.prompt_names(table)]]

@@ -60,29 +60,25 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     if Path(chosen).suffix.lower() == ".csv":
         return _prompt_table(Path(chosen))
     wanted = [name.strip() for name in chosen.split(",")]
-    for name in wanted:
-        if name not in ours:
-            near = did_you_mean(name, ours)
-            raise InputError(
-                f"unknown prompt {name!r}{near}; name one of data/prompts.csv, or a csv with "
-                "prompt,text"
-            )
+    if unknown := [name for name in wanted if name not in ours]:
+        near = did_you_mean(unknown[0], ours)
+        raise InputError(
+            f"unknown prompt {unknown[0]!r}{near}; name one of data/prompts.csv, or a csv with "
+            "prompt,text"
+        )
     return {name: ours[name] for name in wanted}
 
 
 def _prompt_table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
-    for line, name, text in read_columns(path, "prompt", "text").itertuples():
-        problem = "" if text.strip() else "a prompt needs a text"
+    for row, name, text in read_columns(path, "prompt", "text").itertuples():
         try:
             checked_prompt(name)
         except InputError as error:
-            problem = str(error).partition(";")[0]
-        if name in table:
-            problem = f"an earlier row is called '{name}', too"
-        if problem:
+            raise InputError(f"{path} row {row}: {error}") from error
+        if name in table or not text.strip():
             raise InputError(
-                f'{path} line {line}: {problem}; write each row as name,"text"'
+                f"{path} row {row}: give each prompt a text, and a name of its own"
             )
         table[name] = text
     return table
@@ -95,21 +91,17 @@ def grid() -> pd.DataFrame:
     `prompt` is the column in the score tables, `published` that in the published files. Rows have
     the order of these.
     """
-    rows = []
-    for adjective, superlative, style in itertools.product(
-        ADJECTIVES, SUPERLATIVES, STYLES
-    ):
-        name = f"{adjective}_{superlative}_{style}"
-        text = STYLES[style].format(
-            f"{ADJECTIVES[adjective]} thing {SUPERLATIVES[superlative]}"
+    cells = itertools.product(ADJECTIVES, SUPERLATIVES, STYLES)
+    table = pd.DataFrame(cells, columns=["adjective", "superlative", "style"])
+    table["published"] = table.agg("_".join, axis=1)
+    table.insert(0, "prompt", table["published"].replace(PAPERS_OWN))
+    table["text"] = [
+        STYLES[each.style].format(
+            f"{ADJECTIVES[each.adjective]} thing {SUPERLATIVES[each.superlative]}"
         )
-        rows.append(
-            [PAPERS_OWN.get(name, name), adjective, superlative, style, name, text]
-        )
-    return pd.DataFrame(
-        rows,
-        columns=["prompt", "adjective", "superlative", "style", "published", "text"],
-    )
+        for each in table.itertuples()
+    ]
+    return table
 
 
 def polarity(prompt: str) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
+from itertools import starmap
 from pathlib import Path
 
 import pandas as pd
@@ -59,30 +60,21 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 
     A hub id or a folder that is not in the registry has group `other` and '' in all other columns.
     """
-    problem = ""
     if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
-        problem = "holds characters that cannot be printed; rename the folder"
-    elif is_served(name) and kind == "language model":
-        problem = (
-            f"gives rewards only, and this needs the weights of a {kind}; name a "
-            "folder or hub id"
-        )
-    if problem:
-        raise InputError(f"{name if name.isprintable() else ascii(name)} {problem}")
+        raise InputError(f"{ascii(name)} cannot be printed; rename the folder")
     if is_served(name):
         name = name.rstrip("/").removesuffix("/v1")  # which clients of OpenAI add
     models = models.reset_index()
-    for column in ("nickname", "hub_id"):
-        if len(rows := models[models[column] == name]):
-            entry = rows.iloc[0].to_dict()
-            if entry["hub_id"].startswith(MADE_HERE):
-                entry["hub_id"] = str(ROOT / entry["hub_id"])
-            return entry
+    rows = models[(models["nickname"] == name) | (models["hub_id"] == name)]
+    if len(rows):
+        entry = rows.iloc[0].to_dict()
+        if entry["hub_id"].startswith(MADE_HERE):
+            entry["hub_id"] = str(ROOT / entry["hub_id"])
+        return entry
     if Path(name).is_dir() or "/" in name:
         nickname = os.path.basename(os.path.abspath(name))  # of the folder `.` too
         if is_served(name):
-            place = name.partition("://")[2]
-            nickname = re.sub(r"[^\w.-]+", "-", place).strip("-.")
+            nickname = re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.")
         given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
     near = did_you_mean(name, models["nickname"])
@@ -108,13 +100,7 @@ def reward_model_rows(nicknames: Iterable[str]) -> pd.DataFrame:
     that it lacks.
     """
     rows = _read("reward_models").reindex(list(nicknames))
-    return rows.fillna(
-        {
-            column: ""
-            for column in rows.columns
-            if not pd.api.types.is_numeric_dtype(rows[column])
-        }
-    )
+    return rows.fillna(dict.fromkeys(rows.select_dtypes("str"), ""))
 
 
 def ships(nickname: str, load: str) -> bool:
@@ -122,26 +108,21 @@ def ships(nickname: str, load: str) -> bool:
     nickname of one.
     """
     models = _read("reward_models")
-    places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
-    if nickname not in places.index:
+    if nickname not in models.index[models["group"] == EMBEDDED.name]:
         return False
-    return (
-        load == nickname or Path(load).resolve() == (ROOT / places[nickname]).resolve()
-    )
+    place = ROOT / models.loc[nickname, "hub_id"]
+    return load == nickname or Path(load).resolve() == place.resolve()
 
 
 def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
     """Raise InputError if one of these models, nickname -> what to load, does not belong into
     the collection.
     """
-    foreign = [
-        nickname for nickname, load in models.items() if not ships(nickname, load)
-    ]
-    held = "the scores that the authors published" if collection.is_published else ""
-    if collection.is_embedded and foreign:
-        held = (
-            f"models with planted values, and {foreign[0]} is none of those that ship"
-        )
+    held = ""
+    if collection.is_published:
+        held = "the scores that the authors published"
+    elif collection.is_embedded and not all(starmap(ships, models.items())):
+        held = "models with planted values, and no others"
     if held:
         raise InputError(
             f"'{collection}' holds {held}; choose another: --collection {OWN}"
@@ -154,22 +135,19 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 
     Raise InputError for an unknown name, and for two models of one nickname.
     """
-    groups = _read("reward_models")["group"]
-    names = names or [EMBEDDED.name]
-    wanted: list[str] = []
-    for name in names:
-        of_group = groups.index[groups == name].tolist()
-        wanted += of_group or [name]
+    known = _read("reward_models")
     models: dict[str, str] = {}
-    for name in dict.fromkeys(wanted):
-        entry = find_in(_read("reward_models"), name, "reward model")
-        nickname = checked(entry["nickname"] or name, "a model")
-        local = name not in groups.index and Path(name).is_dir()
-        load = str(Path(name).resolve()) if local else name
-        if models.setdefault(nickname, load) != load:
-            raise InputError(
-                f"two models are called {nickname}; score them into two collections"
+    for given in names or [EMBEDDED.name]:
+        for name in known.index[known["group"] == given].tolist() or [given]:
+            nickname = checked(
+                find_in(known, name, "reward model")["nickname"], "a model"
             )
+            local = name not in known.index and Path(name).is_dir()
+            load = str(Path(name).resolve()) if local else name
+            if models.setdefault(nickname, load) != load:
+                raise InputError(
+                    f"two models are called {nickname}; score them into two collections"
+                )
     return models
 
 
@@ -178,11 +156,7 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
     refuse_foreign.
     """
     if not collection:
-        return (
-            EMBEDDED
-            if all(ships(nickname, load) for nickname, load in models.items())
-            else OWN
-        )
+        return EMBEDDED if all(starmap(ships, models.items())) else OWN
     refuse_foreign(Collection(collection), models)
     return Collection(collection)
 

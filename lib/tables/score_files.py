@@ -5,16 +5,12 @@ The files do not say what the model was fed, so `reply_ids` is empty. Chat templ
 so texts that are equal when trimmed are one `input_group`.
 """
 
-import csv
-import io
-import re
-from collections.abc import Collection as Names
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .. import InputError
 from ..io import lock
 from . import downloads, registry, scores
 from .collection import ITEMS, VOCABULARY, WORDS, Collection
@@ -22,65 +18,38 @@ from .prompts import PAPERS_OWN, grid
 
 PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
 FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
-Missing = dict[str, downloads.Unreachable]  # nickname -> why its scores cannot be had
-# the moral foundations dictionary; nouns of agency and communion
-WORD_FOLDERS = ("dict_MFD_20", "dict_big2_nouns")
 ITEM_PROMPTS = {
     "GE": "What one single thing, person, or concept is the greatest ever?",
     "HP": "What is the single thing, person, or concept that humans most prefer?",
     "GW": "What, in one word, is the greatest thing ever?",
 }
-ELO_COLUMNS = ["elo_rank", "elo_score", "name", "elo_matches"]
-VOCABULARY_COLUMNS = [
-    "token_id",
-    "token_name",
-    "token_decoded",
-    "greatest",
-    "best",
-    "worst",
-]
 
 
-def import_words(missing: Missing) -> dict[str, Path]:
+def import_words() -> dict[str, Path]:
     """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Return
     nickname -> table.
 
-    Models whose files cannot be fetched go to `missing`. Of the 45 words in both files, the first
-    file's rewards count.
+    Unreachable if a file cannot be fetched. Of the 45 words in both files, the first file's rewards
+    count.
     """
-    table = grid()
-    texts = dict(zip(table["prompt"], table["text"], strict=True))
+    texts = grid().set_index("prompt")["text"].to_dict()
     # the paper's three first
     prompts = {prompt: texts[prompt] for prompt in [*PAPERS_OWN.values(), *texts]}
-    pinned = downloads.registry()
-    paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"].tolist()
-    sources: dict[str, list] = {}
     written = {}
-    for name, hub_id in papers_models().items():
-        end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
-        of_model = [path for path in paths if path.casefold().endswith(end)]
-        sources[name] = []
-        for folder in WORD_FOLDERS:
-            sources[name] += [path for path in of_model if f"/{folder}/" in path]
-    for name, files in _fetch_all(FOLLOW_UP, sources, missing).items():
-        moral, nouns = map(read_words, files)
-        rows = pd.concat([moral, nouns], ignore_index=True).drop_duplicates(
-            "word", ignore_index=True
-        )
-        rows = rows[["word", *prompts]].rename(columns={"word": "text"})
-        written[name] = _write(
-            WORDS, name, rows, FOLLOW_UP, sources[name], prompts=prompts
-        )
+    for name, pins in _pins_by_model(FOLLOW_UP):
+        files = [downloads.fetch(FOLLOW_UP, path) for path in pins["path"]]
+        both = pd.concat(map(read_words, files))
+        rows = both.drop_duplicates("text", ignore_index=True)[["text", *prompts]]
+        written[name] = _write(WORDS, name, rows, pins, prompts)
     return written
 
 
 def read_words(path: Path) -> pd.DataFrame:
-    """Return a published word file: `word`, then a float64 column per prompt, named as in score
+    """Return a published word file: `text`, then a float64 column per prompt, named as in score
     tables.
     """
-    names = grid()
-    table = _read(path, ["response", *names["published"]], texts=["response"])
-    return table.set_axis(["word", *names["prompt"]], axis=1)
+    names = grid().set_index("published")["prompt"].to_dict()
+    return _read(path).rename(columns=names | {"response": "text"})
 
 
 def import_items() -> dict[str, Path]:
@@ -88,14 +57,13 @@ def import_items() -> dict[str, Path]:
     Return nickname -> table.
     """
     tables = {prompt: read_items(prompt).set_index("name") for prompt in ITEM_PROMPTS}
-    paths = [item_file(prompt) for prompt in ITEM_PROMPTS]
+    pins = downloads.registry().query("repository == @PAPER")
+    pins = pins[pins["path"].isin([item_file(prompt) for prompt in ITEM_PROMPTS])]
     written = {}
     for name, hub_id in papers_models().items():
-        rewards = pd.concat(
-            {prompt: table[hub_id] for prompt, table in tables.items()}, axis=1
-        )
-        rows = rewards.rename_axis("text").reset_index()
-        written[name] = _write(ITEMS, name, rows, PAPER, paths, prompts=ITEM_PROMPTS)
+        columns = {prompt: table[hub_id] for prompt, table in tables.items()}
+        rows = pd.DataFrame(columns).rename_axis("text").reset_index()
+        written[name] = _write(ITEMS, name, rows, pins, ITEM_PROMPTS)
     return written
 
 
@@ -106,14 +74,10 @@ def human_ratings() -> pd.DataFrame:
     Higher elo means more preferred. `rank` also orders items of equal elo, so prefer ranks of elo
     that ties share.
     """
-    columns = {
-        "name": "item",
-        "elo_score": "elo",
-        "elo_matches": "matches",
-        "elo_rank": "rank",
-    }
-    ratings = read_items("GE")[list(columns)].rename(columns=columns)
-    return ratings.astype({"elo": int, "matches": int, "rank": int})
+    columns = ["name", "elo_score", "elo_matches", "elo_rank"]
+    return read_items("GE")[columns].set_axis(
+        ["item", "elo", "matches", "rank"], axis=1
+    )
 
 
 def item_file(prompt: str) -> str:
@@ -122,160 +86,92 @@ def item_file(prompt: str) -> str:
 
 
 def read_items(prompt: str) -> pd.DataFrame:
-    """Return the published item file for a prompt: ELO_COLUMNS, then a float64 column per hub
+    """Return the published item file for a prompt: people's ratings, then a float64 column per hub
     id.
     """
-    columns = [*ELO_COLUMNS, *papers_models().values()]
-    path = downloads.fetch(PAPER, item_file(prompt))
-    return _read(path, columns, texts=["name"])
+    return _read(downloads.fetch(PAPER, item_file(prompt)))
 
 
-def import_vocabulary(missing: Missing) -> dict[str, Path]:
+def import_vocabulary() -> dict[str, Path]:
     """Write the score tables of `published-vocabulary`: every token x 3 prompts (see
     import_words).
     """
-    sources = {
-        name: [vocabulary_file(hub_id)] for name, hub_id in papers_models().items()
-    }
-    prompts = (
-        grid().set_index("prompt")["text"].loc[list(PAPERS_OWN.values())].to_dict()
-    )
+    prompts = grid().set_index("prompt")["text"][[*PAPERS_OWN.values()]].to_dict()
     written = {}
-    for name, [file] in _fetch_all(PAPER, sources, missing).items():
-        rows = read_vocabulary(file)
-        written[name] = _write(
-            VOCABULARY, name, rows, PAPER, sources[name], prompts=prompts
-        )
+    for name, pins in _pins_by_model(PAPER):
+        rows = read_vocabulary(downloads.fetch(PAPER, pins["path"].item()))
+        written[name] = _write(VOCABULARY, name, rows, pins, prompts)
     return written
-
-
-def vocabulary_file(hub_id: str) -> str:
-    """Return the path of a model's vocabulary file in the repository, with the spelling that is
-    pinned.
-    """
-    wanted = f"data/reward_model_scores/{hub_id.replace('/', '--')}.csv"
-    paths = downloads.registry()["path"]
-    return next(
-        (path for path in paths if path.casefold() == wanted.casefold()), wanted
-    )
 
 
 def read_vocabulary(path: Path) -> pd.DataFrame:
     """Return a published vocabulary file: token_id (int32), token, text, and greatest, best and
     worst (float32).
     """
-    table = _read(path, VOCABULARY_COLUMNS, texts=["token_name", "token_decoded"])
-    rewards = VOCABULARY_COLUMNS[3:]
-    types = {"token_id": np.int32} | dict.fromkeys(rewards, np.float32)
-    return table.astype(types).rename(
-        columns={"token_name": "token", "token_decoded": "text"}
-    )
+    table = _read(path).rename(columns={"token_name": "token", "token_decoded": "text"})
+    rewards = dict.fromkeys(PAPERS_OWN.values(), np.float32)
+    return table.astype({"token_id": np.int32} | rewards)
 
 
 def papers_models() -> dict[str, str]:
     """Return nickname -> hub id of the ten reward models of the paper."""
-    models = registry.reward_models()
-    return models.loc[models["group"] == "paper", "hub_id"].to_dict()
+    return registry.reward_models().query("group == 'paper'")["hub_id"].to_dict()
 
 
-def _fetch_all(
-    repository: str, sources: dict[str, list[str]], missing: Missing
-) -> dict[str, list[Path]]:
-    """Return nickname -> its files on this machine, from nickname -> their paths in the repository.
+def _pins_by_model(repository: str) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Return each model of a repository with the pins of the files that hold its scores."""
+    pins = downloads.registry().query("repository == @repository and model != ''")
+    return pins.groupby("model", sort=False)
 
-    Models that lack a file go to `missing`; Unreachable if none is left. If GitHub does not answer,
-    it is asked once.
+
+def _read(path: Path) -> pd.DataFrame:
+    """Return the rows of a csv as it stands: no word is a missing value, and a lone carriage
+    return is a token.
     """
-    files: dict[str, list[Path]] = {}
-    for name, paths in sources.items():
-        has_answered = all(error.answered for error in missing.values())
-        try:
-            files[name] = [
-                downloads.fetch(repository, path, download=has_answered)
-                for path in paths
-            ]
-        except downloads.Unreachable as error:
-            missing[name] = error
-    if not files:
-        raise next(iter(missing.values()))
-    return files
-
-
-def _read(path: Path, columns: list[str], texts: Names[str]) -> pd.DataFrame:
-    """Return the rows of a csv, `texts` as strings and all other columns as float64. InputError
-    for another file.
-    """
-    content = path.read_bytes().decode("utf-8-sig")
-    # A carriage return may be a token by itself, written without quotes; csv would end the row
-    # there.
-    stand_in = next(
-        char for char in map(chr, range(0xE000, 0xF900)) if char not in content
-    )
-    content = re.sub(r"\r(?!\n)", stand_in, content)
-    lines = io.StringIO(content, newline="\n")
-    header, *rows = (
-        [cell.replace(stand_in, "\r") for cell in row]
-        for row in csv.reader(lines, strict=True)
-    )
-    if header != columns or any(len(row) != len(columns) for row in rows):
-        raise InputError(
-            f"{path} is refused: its columns should be {', '.join(columns)}; fetch it again"
-        )
-    table = pd.DataFrame(rows, columns=columns, dtype="str")
-    return table.assign(
-        **{
-            column: table[column].map(float)
-            for column in columns
-            if column not in texts
-        }
-    )
+    return pd.read_csv(path, na_filter=False, lineterminator="\n")
 
 
 def _write(
     collection: Collection,
     name: str,
     rows: pd.DataFrame,
-    repository: str,
-    paths: list[str],
-    **metadata: object,
+    pins: pd.DataFrame,
+    prompts: dict[str, str],
 ) -> Path:
     """Write one score table. rows: text, rewards, and token_id and token unless they are row
-    numbers and texts.
+    numbers and texts. pins: the files that they are from.
     """
-    pins = downloads.registry()
-    is_source = (pins["repository"] == repository) & pins["path"].isin(paths)
-    pins = pins[is_source]
-    metadata |= {
+    metadata = {
         "model": papers_models()[name],
         "imported": collection.name,
+        "prompts": prompts,
         "rows": len(rows),
-        "source": repository,
+        "source": pins["repository"].iloc[0],
         "commit": pins["commit"].iloc[0],
-        "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True)),
+        "git_blob_ids": pins.set_index("path")["git_blob_id"].to_dict(),
     }
     path = scores.path_of(collection, name)
     with lock(path):
-        scores.write(_score_table(rows), path, metadata)
+        scores.write(_score_table(rows, prompts), path, metadata)
     return path
 
 
-def _score_table(rows: pd.DataFrame) -> pd.DataFrame:
+def _score_table(rows: pd.DataFrame, prompts: Iterable[str]) -> pd.DataFrame:
     """Return the score table of rows as `_write` takes them."""
-    rewards = rows.drop(columns=["token_id", "token", "text"], errors="ignore")
-    table = pd.DataFrame(
-        {"token_id": rows.get("token_id", pd.Series(range(len(rows))))}
-    )
-    table = table.astype(np.int32)
-    table["token"] = rows.get("token", rows["text"]).array
-    table["text"] = rows["text"].array
-    table["reply_ids"] = [np.array([], dtype=np.int32)] * len(rows)
+    text, rewards = rows["text"], rows[[*prompts]]
     # Groups are equal trimmed texts with equal rewards: tokens of one input may have been scored
     # twice, differently.
-    inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(
-        rewards
+    inputs = rewards.assign(text=text.map(str.strip))
+    table = pd.DataFrame(
+        {
+            "token_id": rows.get("token_id", rows.index),
+            "token": rows.get("token", text),
+            "text": text,
+            "reply_ids": [np.array([], dtype=np.int32)] * len(rows),
+            "input_group": inputs.groupby(
+                list(inputs), sort=False, dropna=False
+            ).ngroup(),
+        }
     )
-    alike = inputs.groupby(list(inputs), sort=False, dropna=False)
-    groups = alike.ngroup()
-    return table.assign(input_group=groups.astype(np.int32)).join(
-        rewards.astype(np.float32)
-    )
+    types = {"token_id": np.int32, "input_group": np.int32}
+    return table.astype(types).join(rewards.astype(np.float32))

@@ -5,7 +5,6 @@ The file's metadata names the model and the settings, and holds a digest, so tha
 refused.
 """
 
-import itertools
 import json
 from collections.abc import Mapping, Sized
 from pathlib import Path
@@ -15,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import DATA, InputError, io
+from .. import InputError, io
 from ..io import replacing
-from .collection import OWN, PUBLISHED, Collection
+from .collection import EMBEDDED, PUBLISHED, Collection
 
 # reply_ids are the ids that the model read for this token; input_group is equal where the model's
 # input was identical.
@@ -56,71 +55,37 @@ def path_of(collection: Collection, nickname: str) -> Path:
 def collection_of(path: Path) -> Collection | None:
     """Return the collection whose folder holds a score table; None for a table in another place."""
     folder = Path(path).absolute().parent
-    if folder.parent == OWN.scores.parent:
-        return Collection(folder.name)
-    return None
+    return Collection(folder.name) if folder == Collection(folder.name).scores else None
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """Write a score table; the old one stays as it was until the new one is whole and on disk.
 
-    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if this is no
-    score table or it cannot be written. The caller holds `lock(path)` where others may write the
-    same table.
+    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if a reward
+    is no finite number, or if the table cannot be written. The caller holds `lock(path)` where
+    others may write the same table.
     """
-    path = Path(path)
-    problem = _problem(table)
-    fields = COLUMNS | dict.fromkeys(prompt_names(table), pa.float32())
+    prompts = prompt_names(table)
+    if prompts_with_gaps := [
+        name for name in prompts if not np.isfinite(table[name]).all()
+    ]:
+        raise InputError(
+            f"{path} is not written: rewards for {prompts_with_gaps[0]} are not all finite numbers"
+        )
+    fields = COLUMNS | dict.fromkeys(prompts, pa.float32())
     schema = pa.schema(
         [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
     )
-    try:
-        arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
-    # a column that is missing, or holds something else
-    except (ValueError, TypeError, KeyError) as error:
-        problem = problem or str(error)
-    if problem:
-        raise InputError(
-            f"{path} is not a score table: {problem}; build it with lib.scoring"
-        )
+    arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas
     # wrote it.
     described = json.dumps(metadata, sort_keys=True).encode()
-    arrow = arrow.replace_schema_metadata({METADATA_KEY: described})
-    with replacing(path, size=arrow.nbytes) as part:
-        pq.write_table(arrow, part, write_page_checksum=True)
-
-
-def _problem(table: pd.DataFrame) -> str | None:
-    """Return the first thing that is wrong with the ids or rewards of a table; None for nothing."""
-    if table.empty or not prompt_names(table):
-        return "it has no rows or no prompt"
-    if not table["token_id"].is_unique:
-        return (
-            f"token_id {table.loc[table['token_id'].duplicated(), 'token_id'].iloc[0]} occurs "
-            "more than once"
+    with replacing(path) as part:
+        pq.write_table(
+            arrow.replace_schema_metadata({METADATA_KEY: described}),
+            part,
+            write_page_checksum=True,
         )
-    # Sorted by group, a reward that differs from its predecessor's in the same group breaks the
-    # contract.
-    ordered = table.sort_values("input_group", kind="stable")
-    same_input = np.diff(ordered["input_group"].to_numpy()) == 0
-    for prompt in prompt_names(table):
-        rewards = ordered[prompt].to_numpy()
-        if not np.isfinite(rewards).all():
-            place = np.flatnonzero(~np.isfinite(rewards))[0]
-            row = ordered.iloc[int(place)]
-            return (
-                f"the reward of token {row['token_id']} ({row['token']!r}) for {prompt} is "
-                f"{row[prompt]}"
-            )
-        if (differs := same_input & (np.diff(rewards) != 0)).any():
-            place = np.flatnonzero(differs)[0]
-            group = ordered["input_group"].iloc[int(place)]
-            return (
-                f"the tokens of input_group {group} are one input but have different rewards "
-                f"for {prompt}"
-            )
-    return None
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -131,122 +96,64 @@ def read(path: Path) -> pd.DataFrame:
     checksums.
     """
     path = Path(path)
-    scoring = _how_to_make(path)
+    command = _how_to_make(path.parent.name, path.stem)
     if not path.is_file():
         raise InputError(
-            f"no scores for '{path.stem}' in {path.parent}; run: {scoring}"
+            f"no scores for '{path.stem}' in {path.parent}; run: {command}"
         )
-    problem = ""
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
         # a machine that can start no thread would be taken for a damaged file
-        arrow = file.read(use_threads=False)
-        described = (arrow.schema.metadata or {}).get(METADATA_KEY)
-        metadata = None if described is None else json.loads(described)
+        arrow = pq.ParquetFile(path, page_checksum_verification=True).read(
+            use_threads=False
+        )
+        metadata = json.loads(arrow.schema.metadata[METADATA_KEY])
         table = arrow.replace_schema_metadata(None).to_pandas()
-    except PermissionError as error:
-        problem = f"cannot be read ({error.strerror}); make it readable"
     except MemoryError:
         raise
-    except Exception:
-        # damaged bytes fail in many ways, and each of them means the same
-        problem = f"is not a whole parquet file; delete it and score again: {scoring}"
-    if not problem and metadata is None:
-        problem = (
-            "is not a score table of this project (it has no metadata); delete it and score again: "
-            f"{scoring}"
-        )
-    if problem:
-        raise InputError(f"{path} {problem}")
+    except Exception as error:  # damaged bytes fail in many ways
+        raise InputError(
+            f"{path} is no whole score table ({type(error).__name__}); delete it and run: {command}"
+        ) from error
     table.attrs["metadata"] = metadata
     return table
 
 
-def _how_to_make(path: Path) -> str:
-    study = path.parent.name
-    nickname = path.stem
+def _how_to_make(study: str, model: str) -> str:
+    """Return the command that makes a score table."""
     if study.startswith(PUBLISHED.name):
         return "make published"
-    if study.endswith(LOGPROBS):
+    if study.startswith(EMBEDDED.name) or study.endswith(LOGPROBS):
         return f"make reproduce COLLECTION={study.removesuffix(LOGPROBS)}"
-    return f"make score MODEL={_what_to_load(nickname)} COLLECTION={study}"
-
-
-def _what_to_load(nickname: str, model: str = "") -> str:
-    """Return the value of MODEL= for a table of that nickname, whose metadata names this model."""
-    registered = pd.read_csv(DATA / "reward_models.csv", usecols=["nickname"])[
-        "nickname"
-    ]
-    if nickname in registered.values:
-        return nickname
-    # the nickname alone would not be found
-    return model if "/" in model else f"<folder or hub id of {nickname}>"
+    return f"make score MODEL={model} COLLECTION={study}"
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     """Return the score tables of a collection by nickname.
 
-    InputError for none, for a model that would count twice, for a renamed table, and for two tables
-    that were asked differently.
+    InputError for none, for a model that would count twice, and for two tables that were asked
+    differently.
     """
     if not collection.models:
-        raise InputError(_without_scores(collection))
+        command = _how_to_make(collection.name, "<nickname, folder or hub id>")
+        raise InputError(f"no scores in collection '{collection}'; run: {command}")
     tables = {
         nickname: read(path_of(collection, nickname)) for nickname in collection.models
     }
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
-    _refuse_copies(settings, collection.scores)
+    seen: dict[tuple, str] = {}
+    for name, metadata in settings.items():
+        weights = [metadata.get(key) for key in OF_WEIGHTS]
+        model = tuple(weights) if weights[0] else (metadata.get("model", name),)
+        if (other := seen.setdefault(model, name)) != name:
+            raise InputError(
+                f"{other} and {name} in {collection.scores} are the same model ({model[0]}), "
+                "counted twice; delete one of the tables"
+            )
     refuse_differing(
         settings,
         f"delete one of them in {collection.scores} and score it again as the other was",
     )
     return tables
-
-
-def _refuse_copies(settings: dict[str, dict], folder: Path) -> None:
-    """Raise InputError if two tables of a folder hold one model, or a table has another's name."""
-    problem = ""
-    for name, metadata in settings.items():
-        model = metadata.get("model", name)
-        if "/" not in model and model != name:  # a hub id has a nickname of its own
-            problem = (
-                f"{folder / name}.parquet holds the rewards of {model}; call it "
-                f"{model}.parquet"
-            )
-    for one, other in itertools.combinations(settings, 2):
-        weights = [
-            tuple(settings[name].get(key) for key in OF_WEIGHTS)
-            for name in (one, other)
-        ]
-        both = f"{one} and {other} in {folder} are"
-        if "model" in settings[one] and settings[one] == settings[other]:
-            problem = f"{both} one table, counted twice; delete a copy"
-        elif weights[0] == weights[1] and weights[0][0]:
-            problem = (
-                f"{both} the same model ({weights[0][0]}), counted twice; delete one "
-                "of the tables"
-            )
-    if problem:
-        raise InputError(problem)
-
-
-def _without_scores(collection: Collection) -> str:
-    """Return one line that says which collections have scores, and what makes those of this
-    collection.
-    """
-    others = [
-        folder.name
-        for folder in sorted(OWN.scores.parent.glob("*"))
-        if Collection(folder.name).models
-    ]
-    listed = f" (there are: {', '.join(others)})" if others else ""
-    notebook = "papermill notebooks/01_score_vocabulary.ipynb out.ipynb"
-    command = f"{notebook} -p collection {collection} -p model MODEL"
-    if collection.is_embedded:
-        command = "make reproduce, or notebook 00"
-    if collection.is_published:
-        command = "make published"
-    return f"no scores in collection '{collection}'{listed}; run: {command}"
 
 
 def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
@@ -260,16 +167,14 @@ def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
     # model ("" for all) and setting -> the first table, its value
     seen: dict[tuple[str, str], tuple[str, object]] = {}
     for name, metadata in settings.items():
-        values = {
-            ("", f"text of the prompt {prompt}"): text
-            for prompt, text in metadata.get("prompts", {}).items()
-        }
-        values |= {("", key): metadata[key] for key in OF_ALL if key in metadata}
+        prompts = metadata.get("prompts", {})
+        values = {("", f"text of the prompt {each}"): prompts[each] for each in prompts}
+        values |= {("", key): metadata.get(key) for key in OF_ALL}
         if model := metadata.get("model"):
-            values |= {
-                (model, key): metadata[key] for key in OF_ONE_MODEL if key in metadata
-            }
+            values |= {(model, key): metadata.get(key) for key in OF_ONE_MODEL}
         for what, value in values.items():
+            if value is None:
+                continue
             first, expected = seen.setdefault(what, (name, value))
             if value != expected:
                 raise InputError(
@@ -296,16 +201,13 @@ def prompt_names(table: pd.DataFrame) -> list[str]:
 
 def shared_prompts(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return the prompts that all these score tables hold, in the column order of the first.
-
-    InputError, which says what each table holds, if there is none.
+    InputError if there is none.
     """
-    names = {model: prompt_names(table) for model, table in tables.items()}
-    first, *others = names.values()
+    first, *others = map(prompt_names, tables.values())
     shared = [prompt for prompt in first if all(prompt in one for one in others)]
     if not shared:
-        held = "; ".join(f"{model}: {', '.join(each)}" for model, each in names.items())
         raise InputError(
-            f"these models share no prompt ({held}); score them for the same prompts"
+            f"{', '.join(tables)} share no prompt; score them for the same prompts"
         )
     return shared
 
@@ -344,37 +246,28 @@ def shared_vocabulary(
     refuse_differing(
         settings, "join tables that were scored alike, or score one of them again"
     )
-    columns = {
-        name: _by_text(name, table, prompt, trim, duplicates)
-        for name, table in tables.items()
-    }
+    columns = {}
+    for name, table in tables.items():
+        if prompt not in prompt_names(table):
+            raise InputError(
+                f"the scores of {name} have no prompt '{prompt}' (they have "
+                f"{', '.join(prompt_names(table))}); score it with PROMPTS={prompt}"
+            )
+        rows = table.sort_values("token_id")
+        rows = rows.drop_duplicates(
+            "text", keep=False if duplicates == "drop" else "first"
+        )
+        # str.strip, because it is what a template's `trim` calls; Arrow's own trim leaves the
+        # control characters 1C - 1F.
+        texts = rows["text"].map(str.strip) if trim else rows["text"]
+        by_text = rows[prompt].set_axis(pd.Index(texts, dtype="str"))
+        columns[name] = by_text[~by_text.index.duplicated()]
     joined = pd.concat(columns, axis=1, join="inner", sort=False)
     if joined.empty:
         raise InputError(
             f"no text is shared by {', '.join(tables)}; compare models whose vocabularies overlap"
         )
     return joined.rename_axis("text")
-
-
-def _by_text(
-    name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates: str
-) -> pd.Series:
-    if prompt not in prompt_names(table):
-        metadata = table.attrs.get("metadata", {})
-        model = str(metadata.get("model", ""))
-        raise InputError(
-            f"the scores of {name} have no prompt '{prompt}' (they have "
-            f"{', '.join(prompt_names(table))}); run: make score "
-            f"MODEL={_what_to_load(name, model)} PROMPTS={prompt}"
-        )
-    rows = table.sort_values("token_id")
-    rows = rows.drop_duplicates("text", keep=False if duplicates == "drop" else "first")
-    # str.strip, because it is what a template's `trim` calls; Arrow's own trim leaves the control
-    # characters 1C - 1F.
-    texts = [text.strip() if trim else text for text in rows["text"]]
-    index = pd.Index(texts, dtype="str")
-    by_text = pd.Series(rows[prompt].to_numpy(), index=index)
-    return by_text[~by_text.index.duplicated()]
 
 
 def refuse_few(texts: Sized, least: int, what: str) -> None:
@@ -395,13 +288,11 @@ READ_AS = ["itself", "another id", "several ids", "nothing"]
 
 def read_as(table: pd.DataFrame) -> pd.Series:
     """Return what the model read for each token of a score table, one of READ_AS."""
-    length = table["reply_ids"].map(len)
-    itself = (length == 1) & (
-        table["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1)
-        == table["token_id"]
-    )
-    kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
-    return kinds.mask(itself, "itself").astype("str")
+    kinds = []
+    for token, ids in zip(table["token_id"], table["reply_ids"], strict=True):
+        kind = READ_AS[int(ids[0] != token)] if len(ids) == 1 else "several ids"
+        kinds.append(kind if len(ids) else "nothing")
+    return pd.Series(kinds, table.index, dtype="str")
 
 
 def what_was_fed(table: pd.DataFrame) -> pd.Series:
@@ -425,5 +316,5 @@ def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
     """Return the tokens with reply_ids and input_group, as in score tables: every token is
     predicted as itself.
     """
-    ids = tokens["token_id"].to_numpy(dtype=np.int32)
-    return tokens.assign(reply_ids=list(ids[:, None]), input_group=ids)
+    ids = tokens["token_id"]
+    return tokens.assign(reply_ids=[[each] for each in ids], input_group=ids)

@@ -86,7 +86,7 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
         ),
         (
             lambda rows: rows.rename(columns={"reward": "score"}),
-            "has no columns id,reward",
+            "with columns id,reward",
         ),
     ],
 )

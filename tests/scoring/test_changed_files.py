@@ -13,8 +13,8 @@ import tiny
 from safetensors.torch import load_file, save_file
 
 from audit.opening import open_model as load
-from lib import InputError, io
-from lib.models import checkpoints, files, language_models
+from lib import InputError
+from lib.models import checkpoints, language_models
 from lib.models.layers import Layers
 from lib.scoring import vocabulary
 from lib.scoring.reader import Reader
@@ -264,46 +264,3 @@ def test_a_file_that_was_edited_in_the_hubs_cache_makes_another_model(
         vocabulary.score_vocabulary(
             load("owner/model", device="cpu"), PROMPTS, path, **given
         )
-
-
-@pytest.fixture
-def kept_hashes(tmp_path, monkeypatch):
-    """Hashes that are kept in a file of the test's own; each call of the value starts as a new
-    process would.
-    """
-
-    def start():
-        monkeypatch.setattr(
-            files, "_DIGESTS", io.Hashes(lambda: tmp_path / "digests.json")
-        )
-
-    start()
-    return start
-
-
-def files_read(monkeypatch, folder):
-    read, plain = [], files.hashlib.file_digest
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            files.hashlib,
-            "file_digest",
-            lambda file, kind: (read.append(file), plain(file, kind))[1],
-        )
-        revision = files.open_files(str(folder), "").revision
-    return len(read), revision
-
-
-def test_the_second_time_no_file_is_read_until_one_changes(
-    folder, monkeypatch, kept_hashes
-):
-    for file in folder.iterdir():
-        os.utime(file, (1, 1))
-    # the files are new, but do not change here
-    monkeypatch.setattr(io.Hashes, "JUST_NOW", -1e18)
-    count, revision = files_read(monkeypatch, folder)
-    kept_hashes()
-    assert count > 4 and files_read(monkeypatch, folder) == (0, revision)
-    overwrite_and_set_times_back(weights_of(folder))
-    kept_hashes()
-    again, other = files_read(monkeypatch, folder)
-    assert again == 1 and other != revision

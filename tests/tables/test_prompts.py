@@ -76,11 +76,11 @@ def test_any_file_is_a_prompt_table_or_refused_in_one_line(file, content):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ('prompt,text\na,x\nb,"What?\n', "line 3: unexpected end of data"),
-        ("prompt,text\na,x\na,y\n", "line 3: an earlier row"),
-        ("prompt,text\ntoken,x\n", "line 2: 'token' is a column"),
-        ("prompt,text\na, \n", "line 2: .*needs a text"),
-        ("prompt,text\n", "a head and no rows"),
+        ('prompt,text\na,x\nb,"What?\n', "EOF inside string"),
+        ("prompt,text\na,x\na,y\n", "row 3: give each .* name of its own"),
+        ("prompt,text\ntoken,x\n", "row 2: 'token' is a column"),
+        ("prompt,text\na, \n", "row 2: give each prompt a text"),
+        ("prompt,text\n", "it has no rows"),
     ],
 )
 def test_a_wrong_row_is_named_by_its_line(file, content, problem):

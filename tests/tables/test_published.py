@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import AWKWARD
-from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
+from pinned import Mirror, csv_bytes, items_csv, put_items, put_words
 
 from lib import ROOT, InputError
 from lib.apps.runner import runs
@@ -54,7 +54,7 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
 
 def test_words_of_both_files_are_one_table_each_word_once(mirror):
     put_words(mirror, moral=("love", "null", "hate"), nouns=("NA", "love"))
-    paths = score_files.import_words({})
+    paths = score_files.import_words()
     table = scores.read(paths["S-Gem-27B-v0.2"])  # the second model: k = 1
     assert (
         table["text"].tolist()
@@ -86,7 +86,7 @@ def test_models_are_told_apart_by_their_whole_name(mirror):
     put_words(mirror)
     first = {
         name: scores.read(path)["best"][0]
-        for name, path in score_files.import_words({}).items()
+        for name, path in score_files.import_words().items()
     }
     assert [first[name] for name in score_files.papers_models()] == [
         F32(10 * k) for k in range(10)
@@ -97,24 +97,7 @@ def test_a_file_changed_after_it_was_pinned_is_named(mirror):
     path = put_words(mirror)["R-Lla-3B"][1]
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match=f"{re.escape(path.name)} is corrupt"):
-        score_files.import_words({})
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        (b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"),
-        (b"1.0,", b"1.0,1.0,"),
-    ],
-)
-def test_a_file_with_other_columns_is_refused_by_name(tmp_path, change):
-    good = words_csv(["love", "hate"])
-    assert len(score_files.read_words(write(tmp_path, good))) == 2
-    with pytest.raises(
-        InputError,
-        match="odd.csv is refused: its columns should be response, best_ever_one.*; fetch",
-    ):
-        score_files.read_words(write(tmp_path, good.replace(*change, 1)))
+        score_files.import_words()
 
 
 def test_items_are_one_table_per_model_with_three_prompts(mirror):
@@ -153,11 +136,12 @@ def test_items_are_matched_by_name(mirror):
     mirror.put(
         score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"])
     )
-    with pytest.raises(InputError, match="reward of token .*'Snow'.* for GE is nan"):
+    with pytest.raises(InputError, match="rewards for GE are not all finite"):
         score_files.import_items()
 
 
-def vocabulary_csv(rows=VOCABULARY, columns=score_files.VOCABULARY_COLUMNS) -> bytes:
+def vocabulary_csv(rows=VOCABULARY) -> bytes:
+    columns = ["token_id", "token_name", "token_decoded", "greatest", "best", "worst"]
     return csv_bytes(columns, rows)
 
 
@@ -189,11 +173,6 @@ def test_a_carriage_return_without_quotes_is_a_token_too(tmp_path):
         "\r",
         "\ue000",
     ]
-    crlf = head + b'\r\n0,a,x,1,2,3\r\n1,b,"\n",4,5,6\r\n'
-    assert score_files.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == [
-        "x",
-        "\n",
-    ]
 
 
 def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(
@@ -204,15 +183,9 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
         [0, "love", "love", 1, 2, 3],
         [2, "love\n", "love\n", 1, 2, 3.5],
     ]
-    for hub_id in score_files.papers_models().values():
-        # the authors' spelling differs
-        name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")
-        mirror.put(
-            score_files.PAPER,
-            f"data/reward_model_scores/{name}.csv",
-            vocabulary_csv(rows),
-        )
-    paths = score_files.import_vocabulary({})
+    for name in score_files.papers_models():
+        mirror.put(score_files.PAPER, f"{name}.csv", vocabulary_csv(rows), name)
+    paths = score_files.import_vocabulary()
     assert len(paths) == 10
     table = scores.read(paths["R-Gem-2B"])
     assert table["token_id"].tolist() == [1, 0, 2]  # in the order of the file
@@ -292,9 +265,8 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
 ):
     files, notebooks = put_words(mirror), mirror.project / "notebooks"
     put_items(mirror)
-    vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
-    for hub_id in score_files.papers_models().values():
-        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
+    for name in score_files.papers_models():
+        mirror.pin(score_files.PAPER, f"{name}.csv", b"not here", name)
 
     made_of = ["published-items/06_items", "published-words/03_words"]
     card_of = "published/11_scorecard"
@@ -317,7 +289,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
         for line in told.splitlines()
         if line.startswith("not to be had: published-vocabulary")
     ]
-    assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
+    assert f"N-Gem-27B.csv of {score_files.PAPER} cannot be had" in missing
     assert runs.published() == 0
     assert project() == []  # nothing has changed
 
@@ -346,31 +318,19 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     )
 
 
-def test_models_without_one_of_their_files_are_missing_and_the_others_are_written(
-    mirror,
-):
-    put_words(mirror)["R-Gem-2B"][1].unlink()
-    missing = {}
-    assert len(score_files.import_words(missing)) == 9 and list(missing) == ["R-Gem-2B"]
-
-
-@pytest.mark.parametrize("error, asked", [("ConnectionError", 1), ("HTTPError", 10)])
-def test_a_network_that_does_not_answer_is_waited_for_once(
-    mirror, monkeypatch, error, asked
-):
-    """A file that is gone says nothing about the others; a network that is gone does."""
-    addresses, missing = [], {}
+def test_github_is_asked_once_where_it_does_not_answer(mirror, monkeypatch):
+    addresses = []
 
     def retrieve(address: str, **options) -> None:
         addresses.append(address)
-        raise getattr(downloads.requests, error)(address)
+        raise downloads.requests.ConnectionError(address)
 
     for paths in put_words(mirror).values():
         paths[0].unlink()
-    monkeypatch.setattr(downloads.requests, "get", retrieve)
-    with pytest.raises(downloads.Unreachable, match=error):
-        score_files.import_words(missing)
-    assert len(addresses) == asked
+    monkeypatch.setattr("requests.get", retrieve)
+    with pytest.raises(downloads.Unreachable, match="ConnectionError"):
+        score_files.import_words()
+    assert len(addresses) == 1
 
 
 def published_file(importer):
@@ -412,7 +372,7 @@ def test_published_words_are_2260(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     tables = {
         name: scores.read(path)
-        for name, path in published_file(lambda: score_files.import_words({})).items()
+        for name, path in published_file(score_files.import_words).items()
     }
     # 2,040 + 265 - 45 in both files
     assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}

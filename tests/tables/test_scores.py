@@ -2,13 +2,11 @@
 nothing.
 """
 
+import io
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,8 +16,8 @@ from conftest import AWKWARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import InputError, io
-from lib.io import lock, replacing
+from lib import InputError
+from lib.io import lock
 from lib.tables import scores
 from lib.tables.collection import Collection
 
@@ -107,85 +105,90 @@ def test_a_collection_is_every_table_in_its_folder(score_table):
     ]
 
 
-@pytest.mark.drill
-@pytest.mark.parametrize(
-    "other, what",
-    [
-        (
-            {"prompts": {"best": "What?", "greatest": "Who?"}},
-            "text of the prompt greatest ('Why?', 'Who?')",
+def test_two_labels_of_one_classifier_are_two_models(score_table):
+    study = kept(score_table, a=SAVED | {"head": "other"}, b=SAVED | {"model": "b"})
+    assert list(scores.read_all(study)) == ["a", "b"]
+
+
+def kept(make, **settings) -> Collection:
+    """A collection with a table for each of these settings."""
+    for name, about in settings.items():
+        scores.write(make(), scores.path_of(Collection("words"), name), about)
+    return Collection("words")
+
+
+def read_damaged(make, content: bytes):
+    path = scores.path_of(kept(make, model={}), "model")
+    path.write_bytes(content or path.read_bytes()[:-100])
+    return scores.read(path)
+
+
+SAVED = {"model": "a", "revision": "sha256:1", "head": "score"}
+ASKED = {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"}
+OTHER = {"prompts": {"best": "What?", "greatest": "Who?"}}
+FOREIGN = io.BytesIO()
+pd.DataFrame({"x": [1]}).to_parquet(FOREIGN)
+REFUSED = {
+    "no table at all": (
+        lambda make: scores.read_all(Collection("published-none")),
+        "no scores in .*published-none.*make published",
+    ),
+    "no table of a model": (
+        lambda make: scores.read(scores.path_of(Collection("words"), "model")),
+        "no scores for 'model' .*; run: make score MODEL=model COLLECTION=words",
+    ),
+    "cut short": (
+        lambda make: read_damaged(make, b""),
+        "model.parquet is no whole score table .*; delete it and run: make score",
+    ),
+    "another project's": (
+        lambda make: read_damaged(make, FOREIGN.getvalue()),
+        "model.parquet is no whole score table",
+    ),
+    "no number": (
+        lambda make: kept(lambda: make(greatest=[np.nan] * 15), a={}),
+        "a.parquet is not written: rewards for greatest are not all finite",
+    ),
+    "a copy": (
+        lambda make: scores.read_all(kept(make, a={"model": "m"}, b={"model": "m"})),
+        "a and b in .*words are the same model .m., counted twice; delete one",
+    ),
+    "weights under two names": (
+        lambda make: scores.read_all(kept(make, a=SAVED, c=SAVED | {"model": "c"})),
+        "a and c in .*words are the same model .sha256:1., counted twice",
+    ),
+    "asked otherwise": (
+        lambda make: scores.read_all(kept(make, a={}, b=ASKED, c=ASKED | OTHER)),
+        "b and c differ in text of the prompt greatest .'Why.', 'Who.'.; delete one",
+    ),
+    "read otherwise": (
+        lambda make: scores.read_all(kept(make, b=ASKED, c={"reply_mode": "ids"})),
+        "b and c differ in reply_mode .'text', 'ids'.; delete one",
+    ),
+    "no shared text": (
+        lambda make: scores.shared_vocabulary(
+            {"a": make(["x"], greatest=[1]), "b": make(["y"], greatest=[1])}, "greatest"
         ),
-        ({"reply_mode": "ids"}, "reply_mode ('text', 'ids')"),
-    ],
-)
-def test_tables_that_were_not_asked_the_same_way_are_not_read_together(
-    score_table, other, what
-):
-    study, asked = (
-        Collection("words"),
-        {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"},
-    )
-    for name, metadata in {"a": {}, "b": asked, "c": asked | other}.items():
-        scores.write(score_table(), scores.path_of(study, name), metadata)
-    with pytest.raises(InputError) as caught:
-        scores.read_all(study)
-    assert str(caught.value).startswith(
-        f"b and c differ in {what}; delete one of them in "
-    )
+        "no text is shared by a, b",
+    ),
+    "no such prompt": (
+        lambda make: scores.shared_vocabulary({"a": make(["x"], worst=[1])}, "best"),
+        "scores of a have no prompt 'best' .they have worst.; .*PROMPTS=best",
+    ),
+    "no shared prompt": (
+        lambda make: scores.shared_prompts(
+            {"a": make(["x"], best=[1]), "c": make(["x"], first=[1])}
+        ),
+        "a, c share no prompt",
+    ),
+}
 
 
-def test_a_copy_of_a_table_is_no_second_model(score_table):
-    study = Collection("words")
-    for name in ("a", "b"):
-        # as of a model that was saved twice
-        scores.write(score_table(), scores.path_of(study, name), {"model": name})
-    assert list(scores.read_all(study)) == ["a", "b"]
-    shutil.copy(scores.path_of(study, "a"), scores.path_of(study, "a copy"))
-    with refused("a copy and a in .*words are one table, counted twice; delete"):
-        scores.read_all(study)
-
-
-def test_weights_under_two_names_and_a_renamed_table_are_refused(score_table):
-    study = Collection("words")
-    for name in ("a", "b"):
-        about = {"model": name, "revision": "sha256:1", "head": f"label {name}"}
-        scores.write(score_table(), scores.path_of(study, name), about)
-    # two labels of one classifier are two models
-    assert list(scores.read_all(study)) == ["a", "b"]
-    about = {"model": "c", "revision": "sha256:1", "head": "label a"}
-    scores.write(score_table(), scores.path_of(study, "c"), about)
-    with refused(
-        "a and c in .*words are the same model .sha256:1., counted twice; delete one"
-    ):
-        scores.read_all(study)
-    scores.path_of(study, "a").unlink()
-    scores.path_of(study, "c").rename(scores.path_of(study, "d"))
-    with refused("d.parquet holds the rewards of c; call it c.parquet"):
-        scores.read_all(study)
-
-
-def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
-    with refused("no scores in .*published-none.*make published"):
-        scores.read_all(Collection("published-none"))
-    with refused(
-        "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> "
-        "COLLECTION=words"
-    ):
-        # a nickname that the registry does not know cannot be asked for
-        scores.read(path)
-
-
-def test_corrupt_and_foreign_tables_are_refused_by_name(score_table, path):
-    scores.write(score_table(), path, {})
-    path.write_bytes(path.read_bytes()[:-100])
-    with refused(
-        "model.parquet is not a whole parquet file; delete it and score again: make score "
-        "MODEL=<folder"
-    ):
-        scores.read(path)
-    pd.DataFrame({"x": [1]}).to_parquet(path)
-    with refused("model.parquet is not a score table of this project"):
-        scores.read(path)
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_written_or_joined_is_one_line(score_table, name):
+    call, line = REFUSED[name]
+    with refused(line):
+        call(score_table)
 
 
 def as_read(path) -> tuple:
@@ -238,37 +241,18 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(
         write(arrow, part, **options)
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
-    monkeypatch.setattr(
-        io.shutil, "disk_usage", lambda place: SimpleNamespace(free=1.5e6)
-    )
-    with refused(
-        r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and "
-        r"[\d.]+ MB are"
-    ):
+    with refused("model.parquet was not written .*No space left on device.*; free"):
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old
     assert only(path, "model.parquet")
 
 
-def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp_path):
-    left, written = tmp_path / ".table[1].1.part", tmp_path / ".table[1].2.part"
-    left.write_text("half")
-    written.write_text("half")
-    os.utime(left, (0, 0))
-    with replacing(tmp_path / "table[1]") as part:
-        part.write_text("whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".table[1].2.part",
-        "table[1]",
-    ]
-
-
 def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
     with refused(
-        "words cannot be written .Permission denied.; make it a writable folder"
+        "model.parquet was not written .Permission denied.; .*choose a folder"
     ):
         scores.write(score_table(), path, {})
-    with refused("words cannot be written"), lock(path):
+    with refused("words.*cannot be locked: Permission denied"), lock(path):
         pass
 
 
@@ -288,9 +272,7 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     try:
         assert holder.stdout.readline() == "held\n"
         with (
-            refused(
-                f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"
-            ),
+            refused("another process is writing .*model.parquet; wait until it ends"),
             lock(path),
         ):
             pass
@@ -300,7 +282,7 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
         holder.stdout.close()
     with lock(path):  # the kernel freed it with the process
         scores.write(score_table(), path, {})
-        with refused(f"process {os.getpid()} on .* is writing"), lock(path):
+        with refused("another process is writing"), lock(path):
             pass
     assert only(path, "model.parquet")
 
@@ -352,18 +334,6 @@ def test_texts_of_several_ids_are_dropped_or_the_first_is_taken(score_table):
     assert first["a"].to_dict() == {"\ufffd": 1, "x": 2, "y": 4}
 
 
-def test_joins_that_cannot_be_made_name_the_remedy(score_table):
-    a, b = score_table(["x"], greatest=[1]), score_table(["y"], greatest=[1])
-    a.attrs["metadata"] = {"model": "somebody/a"}
-    with refused("no text is shared by a, b"):
-        scores.shared_vocabulary({"a": a, "b": b}, "greatest")
-    with refused(
-        "scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=somebody/a "
-        "PROMPTS=best"
-    ):
-        scores.shared_vocabulary({"a": a}, "best")
-
-
 def test_what_was_fed_counts_each_kind(score_table):
     table = score_table(
         ["love", " love", "lovely\ufffd", " ", "war"],
@@ -397,7 +367,3 @@ def test_prompts_that_all_tables_hold_are_in_the_order_of_the_first():
     one = pd.DataFrame(columns=["text", "worst", "best", "greatest"])
     other = pd.DataFrame(columns=["greatest", "text", "worst"])
     assert scores.shared_prompts({"a": one, "b": other}) == ["worst", "greatest"]
-    with pytest.raises(
-        InputError, match=r"no prompt \(a: worst, best, greatest; c: first\)"
-    ):
-        scores.shared_prompts({"a": one, "c": pd.DataFrame(columns=["text", "first"])})

@@ -215,16 +215,14 @@ def published() -> int:
     lines = []
     for study, importer in {
         WORDS: score_files.import_words,
-        ITEMS: lambda lost: score_files.import_items(),
+        ITEMS: score_files.import_items,
         VOCABULARY: score_files.import_vocabulary,
     }.items():
-        lost: dict = {}
         try:
-            importer(lost)
+            importer()
             studies.append(study)
         except downloads.Unreachable as error:
-            lost = {"all": error}
-        lines += [f"not to be had: {study}, {name}: {lost[name]}" for name in lost][:1]
+            lines.append(f"not to be had: {study}: {error}")
     if not studies:
         raise InputError(lines[0])
     jobs = [job for study in studies for job in plan(NOTEBOOKS, study, {})]
