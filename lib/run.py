@@ -280,11 +280,11 @@ COMMANDS = {
     ),
     "human_ratings": Command(
         "join V-Smol-135M, a reward model of people's ratings of words: head and SmolLM2-135M",
-        ".human_ratings.training:load_and_report",
+        ".trained.v_smol:load_and_report",
     ),
     "smollm2": Command(
         "fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",
-        ".human_ratings.base:fetch",
+        ".trained.smollm2:fetch",
     ),
     "notebooks": Command(
         "execute the committed notebooks again, without run-time metadata",

@@ -174,7 +174,7 @@ def test_the_exercises_of_a_notebook_are_solved_without_torch(run_without_models
 def test_planted_values_are_computed_without_torch_and_what_needs_it_says_so(
     run_without_models,
 ):
-    code = "from lib.planted import planting\nfrom lib.tables.registry import can_load_models\n"
+    code = "from lib.trained import planting\nfrom lib.tables.registry import can_load_models\n"
     code += (
         "print(can_load_models(), planting.preference_probability(0.0, 0.0), "
         "len(planting.profiles()))\n"

@@ -21,12 +21,12 @@ from lib.alignment import kinds
 from lib.apps.owner.card import making, measures, others, page, random_heads, replies
 from lib.apps.owner.card.making import Card
 from lib.apps.owner.opening import open_model
-from lib.human_ratings.words import is_held_out
-from lib.planted import planting
 from lib.scoring import implicit, vocabulary
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import Collection
 from lib.tables.stems import stems
+from lib.trained import planting
+from lib.trained.ratings import is_held_out
 
 HOSTILE = [
     "<script>alert(1)</script>",

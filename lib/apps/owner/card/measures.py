@@ -16,9 +16,7 @@ from scipy import stats
 from .... import DATA, InputError
 from ....alignment import concordance, kinds
 from ....framing import effects
-from ....human_ratings.words import is_held_out
 from ....models.reward_models import RewardModel
-from ....planted import planting
 from ....scoring import vocabulary
 from ....stats import resampling
 from ....stats.crossed import Measured, mean_influence
@@ -26,6 +24,8 @@ from ....tables import lexicons, registry, scores
 from ....tables.prompts import grid
 from ....tables.stems import stems
 from ....tables.words import is_word
+from ....trained import planting
+from ....trained.ratings import is_held_out
 
 ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
 WORDS_AT_AN_END = 30

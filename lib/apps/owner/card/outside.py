@@ -11,11 +11,11 @@ import pandas as pd
 from .... import InputError
 from ....alignment import kinds
 from ....io import lock
-from ....planted import planting
 from ....tables import registry, scores
 from ....tables.collection import OWN, Collection
 from ....tables.exports import write_csv
 from ....tables.imports import read_columns
+from ....trained import planting
 from . import measures
 
 # what the metadata of such a table says under `imported`

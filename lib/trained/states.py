@@ -45,7 +45,7 @@ def with_head(base: LanguageModel, head: Head) -> RewardModel:
     )
 
 
-def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
+def read(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
     """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt
     is read once.
     """
@@ -53,7 +53,8 @@ def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> T
 
 
 def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
-    """Return hidden_states, from a file of an earlier call if it holds those of this model.
+    """Return the states, as `read` does, from a file of an earlier call if it holds those of this
+    model.
 
     The first reply is read again. Where its state is another one, other weights made the file, and
     all states are computed anew.
@@ -62,15 +63,13 @@ def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Ten
     file = KEPT / f"{hashlib.sha256(named.encode()).hexdigest()[:16]}.safetensors"
     try:
         states = load_file(file)["states"]
-    except (OSError, SafetensorError):
-        states = None
-    if states is not None:
-        first = hidden_states(base, prompt, replies[:1])
+        first = read(base, prompt, replies[:1])
         near = 1e-3 * float(first.std())
         if torch.allclose(states[:1], first, rtol=1e-3, atol=near):
             return states
-    states = hidden_states(base, prompt, replies)
-    KEPT.mkdir(parents=True, exist_ok=True)
+    except (OSError, SafetensorError):  # there is none, or it was cut short
+        pass
+    states = read(base, prompt, replies)
     with replacing(file) as part:
         save_file({"states": states}, part)
     return states
