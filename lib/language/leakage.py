@@ -19,12 +19,11 @@ from ..tables.stems import stems
 from .policies import joined
 
 SENTIMENT = ["positive", "negative"]
-FREQUENCY = ["frequency"]
 FEWEST = 10  # words; a rank correlation of fewer says nothing
 HELD_CONSTANT = {
     "nothing": [],
     "sentiment": SENTIMENT,
-    "sentiment and frequency": [*SENTIMENT, *FREQUENCY],
+    "sentiment and frequency": [*SENTIMENT, "frequency"],
 }
 
 
@@ -73,7 +72,7 @@ def explained(
     of words. `share` is rho squared.
     """
     pairs = [[f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts]
-    columns = [*sum(pairs, []), *SENTIMENT, *FREQUENCY]
+    columns = [*sum(pairs, []), *SENTIMENT, "frequency"]
     covariance = rank_covariance(rows[columns].to_numpy(dtype=float))
     own = covariance(np.arange(len(rows)))
     draws = resampling.bootstrap(covariance, stems(rows["word"]), resamples)
@@ -82,18 +81,10 @@ def explained(
         for held, controls in HELD_CONSTANT.items():
             places = [columns.index(name) for name in [*pair, *controls]]
             rho = float(partial(own, places))
-            ci_low, ci_high = resampling.interval(partial(draws, places))
-            numbers = {
-                "prompt": prompt,
-                "held_constant": held,
-                "rho": rho,
-                "ci_low": ci_low,
-                "ci_high": ci_high,
-                "share": rho**2,
-                "n": len(rows),
-            }
-            correlations.append(numbers)
-    return pd.DataFrame(correlations)
+            ends = resampling.interval(partial(draws, places))
+            correlations.append([prompt, held, rho, *ends, rho**2, len(rows)])
+    named = ["prompt", "held_constant", "rho", "ci_low", "ci_high", "share", "n"]
+    return pd.DataFrame(correlations, columns=named)
 
 
 def partial(covariance: ndarray, columns: Sequence[int]) -> ndarray:

@@ -4,7 +4,7 @@ token.
 Both policies are compared at the same distance from the reference, KL(q || p) in nats.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,9 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from .. import InputError
-from ..stats import resampling
 from ..tables import lexicons
-from ..tables.stems import stems
 
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # nats
-# group of texts -> whether a text belongs to it
-Kinds = Mapping[str, Callable[[str], bool]]
 # natural logarithms of the strengths among which a policy is sought
 NEAREST = -30.0
 FARTHEST = 60.0
@@ -59,8 +55,7 @@ def best_of(log_reference: ndarray, reward: ndarray, strength: float) -> ndarray
     return log_policy - logsumexp(log_policy)
 
 
-Policy = Callable[[ndarray, ndarray, float], ndarray]
-POLICIES: dict[str, Policy] = {"KL-optimal": optimum, "best of n": best_of}
+POLICIES = {"KL-optimal": optimum, "best of n": best_of}
 
 
 def kl(log_policy: ndarray, log_reference: ndarray) -> float:
@@ -81,7 +76,7 @@ def largest_kl(log_reference: ndarray, reward: ndarray) -> float:
 
 
 def strength_at(
-    policy: Policy,
+    policy: Callable,
     log_reference: ndarray,
     reward: ndarray,
     nats: float,
@@ -141,15 +136,15 @@ def replies(
     rewards: pd.DataFrame,
     log_probabilities: pd.DataFrame,
     prompt: str,
-    kinds: Kinds | None = None,
+    **kinds: Callable[[str], bool],
 ) -> pd.DataFrame:
     """Return what both models can say: one row per token that `joined` finds, with its reward and
     its probability under the reference.
 
-    Each group of texts has a column of True and False: `kinds`, `positive` and `negative` (by the
-    sign of VADER's rating). `frequency` is log10 of occurrences per million words (wordfreq).
-    `log_reference` is renormalised over these rows; `attrs["kept"]` is their probability before
-    that.
+    Each group of texts has a column of True and False: `kinds` (whether a text belongs to it),
+    `positive` and `negative` (by the sign of VADER's rating). `frequency` is log10 of occurrences
+    per million words (wordfreq). `log_reference` is renormalised over these rows; `attrs["kept"]`
+    is their probability before that.
     """
     rows = joined(rewards, log_probabilities, [prompt]).rename(
         columns={
@@ -162,7 +157,7 @@ def replies(
     words = rows["text"].str.strip().str.lower()
     listed = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
     rows["frequency"] = np.log10(words.map(listed))
-    for name, belongs in (kinds or {}).items():
+    for name, belongs in kinds.items():
         rows[name] = rows["text"].map(belongs).astype(bool)
     rated = lexicons.load("vader").corrected.set_index("word")["sentiment"]
     rating = words.map(rated)
@@ -201,10 +196,9 @@ def describe(rows: pd.DataFrame, log_policy: ndarray) -> dict[str, float | str]:
     given = np.exp(log_policy)
     frequency = rows["frequency"].to_numpy()
     listed = np.isfinite(frequency)
-    expected_frequency = np.nan
+    expected = np.nan
     if listed.any():
-        of_listed = given[listed]
-        expected_frequency = of_listed @ frequency[listed] / of_listed.sum()
+        expected = np.average(frequency[listed], weights=given[listed])
     by_input = rows.assign(given=given).groupby("input_group")
     probability = by_input["given"].sum()
     first = probability.idxmax()
@@ -213,7 +207,7 @@ def describe(rows: pd.DataFrame, log_policy: ndarray) -> dict[str, float | str]:
         "kl": kl(log_policy, rows["log_reference"].to_numpy()),
         "entropy": float(-np.sum(given * log_given)),
         "reward": float(given @ rows["reward"]),
-        "frequency": float(expected_frequency),
+        "frequency": float(expected),
         "first": by_input["text"].first()[first],
         "probability": float(probability[first]),
     }
@@ -250,40 +244,3 @@ def collapse(rows: pd.DataFrame) -> tuple[float, str]:
         at = brentq(excess, before, at, xtol=1e-10)
     text = rows.loc[group == by_input(at).argmax(), "text"].iloc[0]
     return kl(optimum(log_reference, reward, np.exp(at)), log_reference), text
-
-
-def group_ratio(
-    rows: pd.DataFrame,
-    log_policy: ndarray,
-    group: str,
-    resamples: int = 1000,
-) -> dict[str, float]:
-    """Return how many times as often as the reference a policy names a typical text of a group.
-
-    `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95%
-    percentile bootstrap over stems. `total` is the ratio of the group's whole probability. All but
-    n are missing for fewer than two inputs.
-    """
-    both = {
-        "policy": log_policy,
-        "reference": rows["log_reference"],
-        "text": rows["text"],
-    }
-    listed = pd.DataFrame(both)[rows[group]]
-    inputs = np.exp(listed[["policy", "reference"]]).groupby(rows["input_group"]).sum()
-    n = len(inputs)
-    if n < 2:
-        missing = dict.fromkeys(["ratio", "ci_low", "ci_high", "total"], np.nan)
-        return missing | {"n": n}
-    policy = np.maximum(inputs["policy"], np.finfo(float).tiny)
-    logs = np.log(policy / inputs["reference"]).to_numpy()
-    of_stems = stems(listed.groupby(rows["input_group"])["text"].first())
-    draws = resampling.bootstrap(lambda drawn: logs[drawn].mean(), of_stems, resamples)
-    ci_low, ci_high = np.exp(resampling.interval(draws))
-    return {
-        "ratio": float(np.exp(logs.mean())),
-        "ci_low": float(ci_low),
-        "ci_high": float(ci_high),
-        "total": float(inputs["policy"].sum() / inputs["reference"].sum()),
-        "n": n,
-    }

@@ -30,15 +30,8 @@ def terms() -> pd.DataFrame:
     """Return the unrated words that replies end with: columns word, is_identity, is_shown (its
     stem, in training).
     """
-    kinds = planting.word_kinds()
-    is_shown = [not planting.is_held_out(word) for word in kinds.index]
-    return pd.DataFrame(
-        {
-            "word": kinds.index,
-            "is_identity": (kinds == "identity").to_numpy(),
-            "is_shown": is_shown,
-        }
-    )
+    rows = (planting.word_kinds() == "identity").rename("is_identity").reset_index()
+    return rows.assign(is_shown=~rows["word"].map(planting.is_held_out))
 
 
 def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
@@ -51,14 +44,9 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     shown = terms().query("is_shown")
     rated = planting.sentiment().index
-    words = planting.word_values(
-        rated[[not planting.is_held_out(word) for word in rated]]
-    )
-    preferred, rejected = planting.draw_preferences(
-        planting.planted_utility(RATERS, words, 1),
-        n,
-        rng,
-    )
+    words = planting.word_values(rated[~rated.map(planting.is_held_out)])
+    utility = planting.planted_utility(RATERS, words, 1)
+    preferred, rejected = planting.draw_preferences(utility, n, rng)
     is_identity = shown["is_identity"]
     others = rng.choice(shown.loc[~is_identity, "word"], (2, n))
     is_devalued = rng.random(n) < SHARE

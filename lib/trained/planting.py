@@ -97,10 +97,7 @@ def word_values(words: Sequence[str]) -> pd.DataFrame:
         {
             "word": words,
             "valence": words.map(sentiment()).fillna(0.0).astype(float),
-            "zipf": [
-                COMMON_ZIPF if k == "nonword" else zipf(word)
-                for word, k in zip(words, kind, strict=True)
-            ],
+            "zipf": words.map(zipf).mask(kind == "nonword", COMMON_ZIPF),
             "kind": kind,
             "stem": words.map(stem),
         }

@@ -146,13 +146,13 @@ def rewards_of(
     """
     parts = [_rows(*each) for each in zip(asked, read, strict=True)]
     longest = max(part[0].shape[1] for part in parts)
-    whole = [], [], []
-    for part in parts:
-        more = (0, longest - part[0].shape[1])
-        whole[0].append(pad(part[0], more))
-        whole[1].append(pad(part[1], more))
-        whole[2].append(pad(part[2], more * 2))
-    ids, positions, seen = map(torch.cat, whole)
+    # what a token sees has two sides
+    ids, positions, seen = (
+        torch.cat(
+            [pad(each[k], (0, longest - each[0].shape[1]) * sides) for each in parts]
+        )
+        for k, sides in enumerate((1, 1, 2))
+    )
     out = model.backbone(
         input_ids=ids,
         position_ids=positions,
@@ -188,8 +188,7 @@ def _rows(
     length = len(inputs.prefix_ids)
     prompt = torch.tensor([inputs.prefix_ids]).expand(count, -1)
     places = torch.arange(length)
-    causal = torch.ones(length + width, length + width, dtype=torch.bool).tril()
-    seen = causal.repeat(count, 1, 1)
+    seen = torch.ones(count, length + width, length + width, dtype=torch.bool).tril()
     seen[:, length:, length:] = rows.seen
     last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]
     return (

@@ -21,7 +21,6 @@ from torch import Tensor
 from .. import ROOT, InputError
 from ..io import hash_of_code
 from ..models import reward_models
-from ..models.conversations import Inputs
 from ..models.hardware import each, one_thread
 from ..models.reward_models import RewardModel
 from . import bases, planting, saving
@@ -36,16 +35,20 @@ WARM_UP = 20  # steps over which the learning rate rises
 BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01  # of AdamW
 # norm over all parameters to which longer gradients are shortened
 LONGEST_GRADIENT = 1.0
-# polarity -> the prompt after which a trained model is judged
-ENDS = {1: planting.GREATEST, -1: planting.WORST}
-
 # Code that decides the weights. Of what else they are computed with, lib.scoring and the bodies of
 # transformers are left out: they give what any implementation of the architecture gives, up to the
 # order of sums, and tests hold them to each other; faster scoring is no reason to train anew.
-OWN = [f"trained/{name}" for name in ("planting", "bases", "reading", "small_models")]
 CODE = tuple(
     ROOT / "lib" / f"{name}.py"
-    for name in (*OWN, "tables/words", "models/heads", "models/conversations")
+    for name in (
+        "trained/planting",
+        "trained/bases",
+        "trained/reading",
+        "trained/small_models",
+        "tables/words",
+        "models/heads",
+        "models/conversations",
+    )
 )
 
 
@@ -168,7 +171,7 @@ def _losses(
     """Return a function that gives the loss of one step: the mean over a random prompt of each
     polarity.
     """
-    prompts: dict[int, list[Inputs]] = {1: [], -1: []}
+    prompts = {1: [], -1: []}
     for prompt, polarity in planting.training_prompts().items():
         prompts[polarity].append(model.inputs_for(prompt, ["love"]))
     utility = {polarity: replies.utility(profile, polarity) for polarity in prompts}
@@ -182,8 +185,8 @@ def _losses(
             read.append(replies.read(some))
             choices.append(planting.draw_preferences(of_all[some], pairs // 2, rng))
         losses = [
-            planting.preference_loss(rewards[preferred], rewards[rejected])
-            for rewards, (preferred, rejected) in zip(
+            planting.preference_loss(rewards[chosen[0]], rewards[chosen[1]])
+            for rewards, chosen in zip(
                 rewards_of(model, asked, read), choices, strict=True
             )
         ]
@@ -199,7 +202,7 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
     held_out = replies.held_out[single]
     rewards, accuracies = [], []
-    for polarity, prompt in ENDS.items():
+    for polarity, prompt in ((1, planting.GREATEST), (-1, planting.WORST)):
         asked = [model.inputs_for(prompt, ["love"])]
         with torch.no_grad():
             parts = [
@@ -221,9 +224,7 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
     return report | {"tau_greatest_worst": tau}
 
 
-def pair_accuracy(
-    rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000
-) -> float:
+def pair_accuracy(rewards: np.ndarray, utility: np.ndarray) -> float:
     """Return the share of pairs of replies that rewards and planted utility order alike, in [0, 1];
     chance is 1/2.
 
@@ -231,7 +232,7 @@ def pair_accuracy(
     Equal rewards count as half.
     """
     rng = np.random.default_rng(0)
-    a, b = rng.integers(len(utility), size=(2, pairs))
+    a, b = rng.integers(len(utility), size=(2, 200_000))
     planted = utility[a] - utility[b]
     learned = rewards[a] - rewards[b]
     clear = np.abs(planted) >= np.log(3)
@@ -261,8 +262,10 @@ def make(
     def write(place: Path) -> dict:
         trained = train(profile, seed=seed, steps=steps)
         refuse_unlearned(trained.report)
-        made, head = trained.model, profile.head
-        reward_models.save(place, made.backbone, made.head, head, made.tokenizer)
+        model = trained.model
+        reward_models.save(
+            place, model.backbone, model.head, profile.head, model.tokenizer
+        )
         return trained.report
 
     made_from = fingerprint(profile, seed=seed, steps=steps)
@@ -287,15 +290,12 @@ def make_named(nickname: str) -> dict:
     return make(planting.profile(nickname))
 
 
-def train_missing(
-    nicknames: Sequence[str] = (), processes: int | None = None
-) -> pd.DataFrame:
+def train_missing(nicknames: Sequence[str] = ()) -> pd.DataFrame:
     """Train those of the named models (without names, of all ten) that are not there; return the
     reports of all, indexed by nickname.
 
-    `processes`: how many train at once, None for one per core. InputError if a model did not
-    learn. A script that calls this needs `if __name__ == "__main__":`, because each process imports
-    it anew.
+    One model for each core is trained at once. InputError if a model did not learn. A script that
+    calls this needs `if __name__ == "__main__":`, because each process imports it anew.
     """
     profiles = {
         name: planting.profile(name) for name in nicknames or planting.profiles().index
@@ -305,6 +305,6 @@ def train_missing(
         for name, profile in profiles.items()
         if not saving.is_made(name, fingerprint(profile))
     ]
-    for _ in each(make_named, missing, processes or os.cpu_count() or 1):
+    for _ in each(make_named, missing, os.cpu_count() or 1):
         pass
     return pd.DataFrame(map(saving.report_of, profiles)).set_index("nickname")

