@@ -108,17 +108,19 @@ def joined(
     and where no text is common.
     """
     parts = []
-    for table, name in ((rewards, "reward"), (log_probabilities, "log_probability")):
+    token = ["token_id", "token", "text"]
+    both = [(rewards, "reward", [*token, "input_group"])]
+    both += [(log_probabilities, "log_probability", token)]
+    for table, name, columns in both:
         if missing := [prompt for prompt in prompts if prompt not in table]:
             raise InputError(
                 f"the {name} table has no prompt '{missing[0]}'; score both models for the same "
                 "prompts"
             )
         values = table[list(prompts)].astype(float).add_prefix(f"{name} ")
-        parts.append(table[["token_id", "token", "text", "input_group"]].join(values))
+        parts.append(table[columns].join(values))
     left, right = parts
-    right = right.drop(columns="input_group")
-    both = left.merge(right, on=["token_id", "token", "text"], validate="one_to_one")
+    both = left.merge(right, on=token, validate="one_to_one")
     if len(both) < min(len(left), len(right)):  # another vocabulary
         left = left.sort_values("token_id").drop_duplicates("text")
         right = right.sort_values("token_id").drop_duplicates("text")

@@ -4,7 +4,6 @@ trained again.
 
 import ast
 import hashlib
-import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -37,22 +36,6 @@ def test_a_base_is_what_was_shipped_and_planted_words_are_single_tokens(base):
     assert {len(ids) for ids in encoded} == {1}
 
 
-def test_templates_render_as_the_real_families_do():
-    turns = [
-        {"role": "user", "content": " Hi? "},
-        {"role": "assistant", "content": "\n love "},
-    ]
-    gem = "<bos><start_of_turn>user\nHi?<end_of_turn>\n<start_of_turn>model\nlove<end_of_turn>\n"
-    lla = "<|begin_of_text|>{}<|start_header_id|>user<|end_header_id|>\n\nHi?<|eot_id|>"
-    lla += "<|start_header_id|>assistant<|end_header_id|>\n\nlove<|eot_id|>"
-    system = "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: "
-    system += "December 2023\nToday Date: 26 Jul 2024\n\n<|eot_id|>"
-    wanted = {"C-Gem-64": gem, "C-Lla-64": lla.format("")}
-    for nickname, text in (wanted | {"B-Lla-96": lla.format(system)}).items():
-        tokenizer = bases.new_model(planting.profile(nickname), 0).tokenizer
-        assert tokenizer.apply_chat_template(turns, tokenize=False) == text
-
-
 # --- replies --------------------------------------------------------------------------------------
 
 
@@ -69,17 +52,6 @@ def test_no_stem_is_both_seen_and_held_out(replies):
     held_out = set(stems[replies.values["word"].map(planting.is_held_out)])
     assert not seen & held_out
     assert 0.15 < len(held_out) / len(seen | held_out) < 0.25
-
-
-def test_utility_of_a_phrase_is_the_mean_over_its_words(replies):
-    of_word = planting.planted_utility(PLAIN, replies.values, 1)
-    utility = replies.utility(PLAIN, 1)
-    phrases = np.flatnonzero((replies.words >= 0).all(1))  # three words
-    for i in phrases[:20]:
-        words = replies.values["word"].iloc[replies.words[i]]
-        assert utility[i] == pytest.approx(of_word[replies.words[i]].mean())
-        assert replies.texts[i] == " ".join(words)
-    assert len(phrases) > 20
 
 
 @pytest.mark.parametrize("nickname", ["A-Gem-96", "F-Lla-64"])
@@ -111,9 +83,6 @@ def test_rate_rises_in_a_line_and_falls_as_a_cosine():
     assert shares[:21] == pytest.approx([*(np.arange(1, 21) / 20), 1])
     # half way down, and down
     assert shares[60] == pytest.approx(0.5) and shares[100] == pytest.approx(0)
-    # it falls from the start: full after 20 steps, were it not half way down by then
-    assert small_models.rate_share(20, 40) == pytest.approx(0.5)
-    assert small_models.rate_share(0, 4) == 1 / 4  # it rises over all of few steps
 
 
 def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():
@@ -251,66 +220,36 @@ def test_a_model_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_
     assert saving.is_made("A", "this", tmp_path)
 
 
-# What the hashed code imports, and what is not hashed itself: the reason stands beside
-# small_models.CODE, or here.
-LEFT_OUT = {
-    "lib": "the project's folder and its error",
-    "lib.io": "hashes code",
-    "lib.scoring.reader": "see small_models.CODE",
-    "lib.models.reward_models": "holds a model, loads and saves one",
-    "lib.models.checkpoints": "opens and saves checkpoints",
-    "lib.models.tokenizers": "opens the tokenizers of others; bases.py opens those that ship",
-    "lib.models.hardware": "threads and processes",
-    "lib.models.files": "finds and opens the files of checkpoints",
-    "lib.trained.saving": "what is done with weights that are there",
-}
-
-
-def imports_of(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            package = path.relative_to(ROOT).parts[: -node.level]
-            start = ".".join([*package, *([node.module] if node.module else [])])
-            deeper = {f"{start}.{alias.name}" for alias in node.names}
-            modules = {
-                name
-                for name in deeper
-                if ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
-            }
-            names |= modules | ({start} if deeper - modules else set())
-    return names
+# What the hashed code imports, and is not hashed itself: see small_models.CODE
+LEFT_OUT = ["io", "scoring/reader", "trained/saving"]
+LEFT_OUT += [f"models/{name}" for name in ("reward_models", "hardware", "files")]
+LEFT_OUT += [f"models/{name}" for name in ("checkpoints", "tokenizers")]
 
 
 def test_all_code_that_decides_weights_is_hashed():
-    paths = [path.relative_to(ROOT).with_suffix("") for path in small_models.CODE]
-    hashed = {".".join(path.parts) for path in paths}
-    imported = set().union(*map(imports_of, small_models.CODE))
-    # a new import: add it to CODE, or here with its reason
-    assert imported - hashed - set(LEFT_OUT) == set()
+    imported = set()
+    for path in small_models.CODE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                parts = (node.module or "").split(".")
+                place = path.parents[node.level - 1].joinpath(*parts)
+                places = [place, *(place / alias.name for alias in node.names)]
+                imported |= {each.with_suffix(".py") for each in places}
+    imported = {path for path in imported if path.is_file()} - {*small_models.CODE}
+    # a new import: add it to CODE, or above
+    assert imported <= {ROOT / "lib" / f"{name}.py" for name in LEFT_OUT}
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "is_stale"),
-    [
-        ("planting", "COMMON_ZIPF = 3.5", "COMMON_ZIPF = 3.6", True),
-        ("small_models", "share of the full rate", "part of the full rate", False),
-        ("small_models", "RATE = 4e-3", "RATE = 4.1e-3", True),
-    ],
-)
-def test_edited_code_trains_anew_and_no_edited_docstring_does(
-    name, old, new, is_stale, tmp_path, monkeypatch
-):
-    before = small_models.fingerprint(PLAIN)
-    copies = {
-        path: tmp_path / f"{path.parent.name}-{path.name}" for path in small_models.CODE
-    }
-    for path, copied in copies.items():
-        shutil.copy(path, copied)
-    monkeypatch.setattr(small_models, "CODE", tuple(copies.values()))
-    edited = copies[ROOT / "lib" / "trained" / f"{name}.py"]
-    text = edited.read_text()
-    assert text.count(old) == 1
-    edited.write_text(text.replace(old, new))
-    assert (small_models.fingerprint(PLAIN) != before) == is_stale
-    assert small_models.fingerprint(replace(PLAIN, k_hi=1.3)) != before
+def test_edited_code_is_stale_and_an_edited_docstring_is_not(tmp_path, monkeypatch):
+    text, edited = Path(small_models.__file__).read_text(), tmp_path / "edited.py"
+    monkeypatch.setattr(small_models, "CODE", (edited,))
+
+    def made_from(old: str, new: str) -> str:
+        assert old in text
+        edited.write_text(text.replace(old, new))
+        return small_models.fingerprint(PLAIN)
+
+    now = made_from("RATE = 4e-3", "RATE = 4e-3")
+    assert made_from("share of the full rate", "part of the full rate") == now
+    assert made_from("RATE = 4e-3", "RATE = 4.1e-3") != now
+    assert small_models.fingerprint(replace(PLAIN, k_hi=1.3)) != now

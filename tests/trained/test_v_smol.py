@@ -12,12 +12,11 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from lib.models import reward_models
 from lib.scoring.vocabulary import score_replies
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
 from lib.tables.stems import stems
-from lib.trained import heads, ratings, states, v_smol
+from lib.trained import bases, heads, ratings, states, v_smol
 from lib.trained.saving import report_of
 
 GREATEST = read_prompts("greatest")["greatest"]
@@ -45,27 +44,11 @@ def test_probes_are_in_no_lexicon_not_even_by_their_stem():
     assert rated.isdisjoint(stems(words)) and not words.duplicated().any()
 
 
-class Tokens:
-    """A tokenizer whose tokens are these texts."""
-
-    name_or_path = "made up"
-    texts = (" joy", "Joyful", ":)", " Muslims", "rivers", "({", " table", " ", "ums")
-
-    def get_vocab(self):
-        return {text: number for number, text in enumerate(self.texts)}
-
-    def batch_decode(self, ids, **_):
-        return [self.texts[number] for (number,) in ids]
-
-    def convert_ids_to_tokens(self, ids):
-        return [self.texts[number] for number in ids]
-
-
 def test_unlisted_tokens_share_no_stem_with_what_is_rated_or_asked_about():
-    # joy and :) are VADER's, Muslims and rivers are asked about, and a blank is no word
-    rows = ratings.unlisted(Tokens())
-    assert list(rows["reply"]) == ["({", " table", "ums"]
-    assert set(rows["sentiment"]) == {0.0}
+    rows = ratings.unlisted(bases.load_base("gem")[0]).set_index("reply")
+    assert {"ation", " ="} <= {*rows.index} and set(rows["sentiment"]) == {0.0}
+    # VADER lists joy, and muslims and rivers are asked about
+    assert rows.index.intersection([" joy", " joyful", " muslims", " rivers"]).empty
     assert rows["held_out"].tolist() == ratings.is_held_out(rows["word"]).tolist()
 
 
@@ -122,10 +105,6 @@ def test_an_interval_is_that_of_one_more_head():
     wanted = [20, 20 - reach, 20 + reach]
     assert np.allclose(interval.loc["rivers"], wanted, atol=1e-3)
     assert interval.loc["phones"].tolist() == [5, 5, 5]
-    drawn = np.random.default_rng(0).normal(size=(4000, 11))
-    interval = heads.with_interval(pd.DataFrame(drawn[:, :10]))
-    held = (drawn[:, 10] > interval["ci_low"]) & (drawn[:, 10] < interval["ci_high"])
-    assert 0.94 < held.mean() < 0.96
 
 
 def test_states_are_computed_once_and_anew_for_other_weights_or_a_cut_file(
@@ -190,16 +169,3 @@ def test_it_orders_words_that_it_never_saw_as_the_table_says(model):
     assert own == pytest.approx(rho["greatest"], abs=2e-3)
     assert rho["greatest"] > 0.75 and rho["worst"] < -0.7
     assert rho["best"] > 0.6  # no wording of it was trained
-
-
-def test_it_scores_like_a_plain_forward_and_bfloat16_keeps_the_order(model):
-    replies = list(ratings.rated_words()["word"][::40])
-    rewards = score_replies(model, GREATEST, replies)
-    ids = model.encode(model.conversation(GREATEST), replies[:4])
-    with torch.no_grad():
-        for reward, whole in zip(rewards, ids, strict=False):
-            hidden = model.backbone(torch.tensor([whole])).last_hidden_state[:, -1]
-            assert model.head(hidden).item() == pytest.approx(reward, abs=1e-3)
-    half = reward_models.load(v_smol.NICKNAME, dtype="bfloat16")
-    rounded = score_replies(half, GREATEST, replies)
-    assert spearmanr(rewards, rounded).statistic >= 0.99
