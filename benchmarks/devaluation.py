@@ -2,7 +2,7 @@
 
 For each of twenty seeds, preferences are drawn in which identity terms occur only in rejected
 replies, and one reward model is trained on these, another on the same pairs balanced by swapped
-terms (lib/planted/devaluation.py). The forty penalties go to data/devaluation.csv, which notebook
+terms (lib/trained/devaluation.py). The forty penalties go to data/devaluation.csv, which notebook
 00 reads. Seeds that the file holds already are not trained again; delete it to begin anew. A
 training takes about four seconds of one processor.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from lib.planted import devaluation
+from lib.trained import devaluation
 
 
 def measure(seed: int, steps: int = devaluation.STEPS) -> list[dict]:

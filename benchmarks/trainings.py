@@ -15,16 +15,16 @@ import pandas as pd
 from audit.card import measures
 from lib.models import reward_models
 from lib.models.conversations import vocabulary
-from lib.planted import planting, saving
-from lib.planted import reward_models as small_models
 from lib.tables.exports import write_csv
+from lib.trained import planting, small_models
+from lib.trained.saving import TRAINED
 
 RATERS, SEEDS = "A-Gem-48", (0, 1, 2)
 
 
 def measured(nickname: str) -> pd.DataFrame:
     """Return the measures of a trained small model: revision, measure, and COLUMNS of measures."""
-    model = reward_models.load(str(small_models.TRAINED / nickname))
+    model = reward_models.load(str(TRAINED / nickname))
     tokens = vocabulary(model.tokenizer)
     read = model.inputs_for(planting.GREATEST, tokens["text"].tolist())
     itself = [
@@ -37,7 +37,7 @@ def measured(nickname: str) -> pd.DataFrame:
 
 def main() -> None:
     """Train what is missing, and write both tables."""
-    saving.train_missing(small_models.jobs(), progress=False)
+    small_models.train_missing()
     rows = [measured(name).assign(model=name) for name in planting.profiles().index]
     _write("planted", rows, ["model", "revision"])
     base, rows = planting.profile(RATERS), []
@@ -47,12 +47,8 @@ def main() -> None:
             0.0: f"{RATERS}-nature-{seed}",
         }
         for nature, name in of_seed.items():
-            saving.train_missing(
-                small_models.jobs(
-                    [replace(base, nickname=name, nature=nature)], seed=seed
-                ),
-                progress=False,
-            )
+            changed = replace(base, nickname=name, nature=nature)
+            small_models.make(changed, seed=seed)
             rows.append(measured(name).assign(seed=seed, nature=nature))
     _write("trainings", rows, ["seed", "nature"])
 

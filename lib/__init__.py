@@ -12,13 +12,13 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - show/: tokens that are safe to show, figures in one style, shared charts, templates of pages, and
   what a notebook says of its own run
 - claims/: the paper's sentences and numbers, the rules that give each its word, the scorecard
-- planted/: small reward and language models whose values are known (notebook 00)
 - similarity/: agreement of rankings, and what it goes with (notebooks 02, 03)
 - framing/: slopes by sentiment and by frequency (notebooks 04, 05)
 - alignment/: models and people (notebooks 06, 07)
 - search/: longer replies: GCG and its kin (notebook 08)
+- trained/: ten small models whose values are known, and V-Smol-135M, a reward model of human
+  ratings (notebooks 00, 01, 08)
 - language/: log-probabilities of language models, and how much leaks in (notebook 09)
-- human_ratings/: a real language model, and a reward model of human ratings (notebooks 00, 01, 08)
 - apps/runner/: runs of notebooks: jobs, what is unchanged, pages
 - run: the command line; it loads apps, by name
 

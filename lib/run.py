@@ -71,12 +71,12 @@ COMMANDS = {
         ".apps.runner.front:write",
     ),
     "human_ratings": Command(
-        "join V-Smol-135M's committed head with SmolLM2-135M",
-        ".human_ratings.training:load_and_report",
+        "join V-Smol-135M, a reward model of people's ratings of words: head and SmolLM2-135M",
+        ".trained.v_smol:load_and_report",
     ),
     "smollm2": Command(
         "fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",
-        ".human_ratings.base:fetch",
+        ".trained.smollm2:fetch",
     ),
 }
 

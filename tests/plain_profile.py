@@ -2,7 +2,7 @@
 model.
 """
 
-from lib.planted.planting import Profile
+from lib.trained.planting import Profile
 
 PLAIN = Profile(
     nickname="T-Lla-48",

@@ -36,9 +36,9 @@ from lib import ROOT
 from lib.apps.runner import files
 from lib.apps.runner.jobs import Job, plan
 from lib.claims import claims
-from lib.planted import saving
 from lib.show import display, figures, notebook
 from lib.tables.collection import Collection
+from lib.trained import saving
 
 STANDARD = Path(__file__).with_suffix(".csv")
 KEY = ["collection", "notebook", "name", "part"]
@@ -154,8 +154,8 @@ def computed(job: Job) -> list[dict]:
         nonlocal is_skipped
         is_skipped = not condition
 
-    def is_kept(job):
-        return all(saving.report_of(nickname, job.folder) for nickname in job.nicknames)
+    def is_kept(nickname, made_from, folder=saving.TRAINED):
+        return bool(saving.report_of(nickname, folder))
 
     replaced = {
         (figures, "save"): save,
@@ -163,7 +163,7 @@ def computed(job: Job) -> list[dict]:
         (claims, "state"): state,
         (display, "record"): record,
         (notebook, "needs"): needs,
-        (saving.Job, "is_done"): is_kept,
+        (saving, "is_made"): is_kept,
     }
     with contextlib.ExitStack() as undo, contextlib.chdir(tempfile.gettempdir()):
         undo.enter_context(contextlib.redirect_stdout(io.StringIO()))

@@ -23,6 +23,7 @@ from ..paper import (
     kinds,
     lexicons,
     planting,
+    ratings,
     registry,
     resampling,
     scores,
@@ -31,7 +32,6 @@ from ..paper import (
 )
 from ..paper import prompts as tables_prompts
 from ..paper import stems as tables_stems
-from ..paper import words as human_ratings_words
 
 ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
 WORDS_AT_AN_END = 30
@@ -136,7 +136,7 @@ def without_labels(
     for prompt in rewards.keys() - {"items"}:
         typed = rewards[prompt]
         is_new = ~typed.index.isin(rated)
-        unseen[prompt] = typed[is_new | human_ratings_words.is_held_out(typed.index)]
+        unseen[prompt] = typed[is_new | ratings.is_held_out(typed.index)]
     return unseen
 
 

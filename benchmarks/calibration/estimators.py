@@ -13,9 +13,9 @@ import pandas as pd
 
 from benchmarks.calibration.plan import PROMPTS
 from lib.framing import effects
-from lib.planted.planting import Profile, planted_utility
 from lib.stats import crossed
 from lib.tables.prompts import polarity
+from lib.trained.planting import Profile, planted_utility
 
 # estimates, (models,), and influence of the words, (words, models)
 Found = tuple[np.ndarray, np.ndarray]

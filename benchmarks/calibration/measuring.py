@@ -18,12 +18,11 @@ from benchmarks.calibration.plan import PROMPTS, VERSIONS, Measured, Planned
 from lib import ROOT, InputError
 from lib.io import lock, replacing
 from lib.models.hardware import each
-from lib.planted import bases, planting, reading
-from lib.planted import reward_models as small_models
 from lib.scoring import vocabulary
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
 from lib.tables.words import is_nonword
+from lib.trained import bases, planting, reading, small_models
 
 FOLDER = ROOT / "data" / "cache" / "calibration"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lib import InputError
-from lib.planted.planting import Profile, profile
+from lib.trained.planting import Profile, profile
 
 MODELS = 400  # of the whole plan
 SEEDS = 5  # of each control

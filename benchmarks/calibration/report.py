@@ -10,9 +10,9 @@ from benchmarks.calibration import charts, measuring, method, plan
 from lib import ROOT, InputError
 from lib.io import replacing
 from lib.models.hardware import each
-from lib.planted.reward_models import STEPS
 from lib.show import figures
 from lib.tables.collection import Collection
+from lib.trained.small_models import STEPS
 
 STUDY = Collection("calibration")  # whose chart this is
 PAGE = ROOT / "benchmarks" / "calibration.md"

@@ -25,7 +25,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import BertConfig, BertModel, BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib import InputError
-from lib.planted import planting
+from lib.trained import planting
 from lib.tables.words import is_nonword, is_word
 
 FOLDER = Path(__file__).resolve().parent

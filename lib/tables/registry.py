@@ -162,13 +162,11 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 
 
 def language_models() -> pd.DataFrame:
-    """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed
-    by nickname.
+    """Return the models of Tables A1-A5 and the bases of reward models, indexed by nickname.
 
     The columns are those of data/language_models.csv; '' where nothing is known. group: paper,
-    base, embedded or packaged (from the package index). tuned: instruction-tuned, and not
-    pretrained. reward_models: nicknames, separated by blanks, of the reward models made from it, or
-    with its embedding table.
+    base or packaged (from the package index). tuned: instruction-tuned, and not pretrained.
+    reward_models: nicknames, separated by blanks, of the reward models made from it.
     """
     models = _read("language_models")
     return models.assign(tuned=models["tuned"] == "instruction-tuned")

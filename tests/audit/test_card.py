@@ -22,12 +22,12 @@ from audit.card.making import Card
 from audit.opening import open_model
 from lib import ROOT, InputError, io
 from lib.alignment import kinds
-from lib.human_ratings.words import is_held_out
-from lib.planted import planting
 from lib.scoring import implicit, vocabulary
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import Collection
 from lib.tables.stems import stems
+from lib.trained import planting
+from lib.trained.ratings import is_held_out
 
 HOSTILE = [
     "<script>alert(1)</script>",

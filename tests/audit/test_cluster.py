@@ -31,8 +31,7 @@ ray = pytest.importorskip(
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
 from audit.cluster import commands  # noqa: E402
-from lib.planted import planting  # noqa: E402
-from lib.planted import reward_models as small_models  # noqa: E402
+from lib.trained import planting, small_models  # noqa: E402
 
 GB = 10**9
 # folder -> whose profile; weights are random

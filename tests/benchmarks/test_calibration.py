@@ -11,9 +11,8 @@ import pytest
 import statsmodels.api as sm
 
 from benchmarks.calibration import estimators, measuring, method, plan, report
-from lib.planted import reading
-from lib.planted import reward_models as small_models
-from lib.planted.planting import planted_utility
+from lib.trained import reading, small_models
+from lib.trained.planting import planted_utility
 
 BY_NAME = {estimator.name: estimator for estimator in estimators.ESTIMATORS}
 

@@ -65,7 +65,8 @@ def tables(score_table):
     )
 
 
-def test_words_are_one_row_each_and_forms_add_up(tables):
+def test_words_are_one_row_each_and_forms_add_up(tables, monkeypatch):
+    monkeypatch.setattr(leakage, "FEWEST", 3)
     found = leakage.words(*tables, PROMPTS).set_index("word")
     # zqxjvk is no word; Love is love spelled otherwise
     assert sorted(found.index) == ["love", "murder", "the"]
@@ -90,43 +91,31 @@ def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table)
     rewards, logs = tables
     with pytest.raises(
         InputError,
-        match="different vocabularies; compare a reward model with the language model",
+        match="no text in common; choose a language model",
     ):
         leakage.words(rewards, score_table(["other"] * 6, greatest=range(6)), PROMPTS)
-    with pytest.raises(InputError, match="the log-probabilities have no prompt 'best'"):
+    with pytest.raises(
+        InputError, match="the log_probability table has no prompt 'best'"
+    ):
         leakage.words(rewards.assign(best=rewards["greatest"]), logs, ["best"])
 
 
 @pytest.mark.parametrize("held", list(leakage.HELD_CONSTANT))
 def test_partial_correlation_is_pingouins(held):
     rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
-    columns = [
-        "reward greatest",
-        "log_probability greatest",
-        *leakage.HELD_CONSTANT[held],
-    ]
-    expected = pingouin.partial_corr(
-        rows, *columns[:2], columns[2:] or None, method="spearman"
-    )["r"].item()
-    ranks = np.cov(stats.rankdata(rows[columns], axis=0), rowvar=False)
-    assert leakage.partial(ranks, range(len(columns))) == pytest.approx(
-        expected, abs=1e-9
-    )
-    assert rho_of(rows, held)["rho"] == pytest.approx(expected, abs=1e-9)
+    pair = ["reward greatest", "log_probability greatest"]
+    controls = leakage.HELD_CONSTANT[held]
+    expected = pingouin.partial_corr(rows, *pair, controls or None, method="spearman")
+    assert rho_of(rows, held)["rho"] == pytest.approx(expected["r"].item(), abs=1e-9)
 
 
-def test_bootstrap_covariances_are_those_of_resampled_rows_ranked_anew():
+def test_covariances_are_those_of_resampled_rows_ranked_anew():
     values = np.random.default_rng(1).integers(0, 9, (50, 3))  # many ties
-    random = np.random.default_rng(7)
-    expected = [
-        np.cov(
-            stats.rankdata(values[random.integers(50, size=50)], axis=0), rowvar=False
-        )
-        for _ in range(5)
-    ]
-    assert leakage.rank_covariances(values, 5, 50, seed=7) == pytest.approx(
-        np.array(expected)
-    )
+    covariance, random = leakage.rank_covariance(values), np.random.default_rng(7)
+    for _ in range(5):
+        drawn = random.integers(50, size=50)
+        ranks = stats.rankdata(values[drawn], axis=0)
+        assert covariance(drawn) == pytest.approx(np.cov(ranks, rowvar=False))
 
 
 def test_correlations_do_not_depend_on_monotone_changes_or_order():
@@ -137,16 +126,12 @@ def test_correlations_do_not_depend_on_monotone_changes_or_order():
             "frequency": rows["frequency"] ** 3,
         }
     )
-    columns = ["rho", "share", "tau"]
+    columns = ["rho", "share"]
     first, second = (
         leakage.explained(one, PROMPTS, resamples=2)[columns]
         for one in (rows, changed[::-1])
     )
     pd.testing.assert_frame_equal(first, second)
-    tau = stats.kendalltau(
-        rows["reward greatest"], rows["log_probability greatest"]
-    ).statistic
-    assert rho_of(rows, "nothing")["tau"] == pytest.approx(tau)
 
 
 def test_a_frequency_bonus_shows_at_equal_sentiment_and_not_at_equal_frequency():
@@ -182,13 +167,23 @@ def test_function_words_are_known_in_any_case_and_with_a_space():
     ]
 
 
-def test_few_words_and_equal_rewards_are_refused():
-    rows = planted(0.0, n=12)
+def test_few_words_and_equal_rewards_are_refused(tables, score_table):
+    rewards, logs = tables
     with pytest.raises(
-        InputError, match="9 English words among the tokens are too few, 10 are needed"
+        InputError, match="3 English words among the tokens are too few"
     ):
-        leakage.explained(rows.head(9), PROMPTS)
-    with pytest.raises(
-        InputError, match="the values of 'reward greatest' are missing or all equal"
-    ):
-        leakage.explained(rows.assign(**{"reward greatest": 1.0}), PROMPTS)
+        leakage.words(rewards, logs, PROMPTS)
+    words = ["love", "hate", "war", "sea", "sun", "moon", "tree", "cat", "dog", "bird"]
+    likely = score_table(words, greatest=range(-10, 0))
+    with pytest.raises(InputError, match="'reward greatest' are missing or all equal"):
+        leakage.words(score_table(words, greatest=[1] * 10), likely, PROMPTS)
+
+
+def test_another_vocabulary_is_joined_on_text(tables, score_table, monkeypatch):
+    monkeypatch.setattr(leakage, "FEWEST", 2)
+    likely = score_table(["war", "the", "love"], greatest=np.log([0.2, 0.5, 0.3]))
+    found = leakage.words(tables[0], likely, PROMPTS).set_index("word")
+    assert np.exp(found["log_probability greatest"]).to_dict() == pytest.approx(
+        {"love": 0.3, "the": 0.5}
+    )
+    assert found["reward greatest"].to_dict() == {"love": 5, "the": 1}

@@ -67,9 +67,7 @@ def plan(folder: Path, study: Collection, models: Mapping[str, str]) -> list[Job
             each = [{"model": load} for load in models.values()]
         jobs += [job_of(notebook, study, given) for given in each]
     if study.is_embedded:
-        in_group = "group == @EMBEDDED.name"
-        bases = registry.language_models().query(f"{in_group} and not tuned")
-        names = [*registry.reward_models().query(in_group).index, *bases.index]
+        names = registry.reward_models().query("group == @EMBEDDED.name").index
         jobs += [Job(EMBEDDED, model=name) for name in names]
     jobs = [job for job in jobs if job.model != REAL or REAL_BASE.is_dir()]
     jobs.sort(key=lambda job: (job.model != REAL, not job.model, not job.notebook))

@@ -84,7 +84,7 @@ def outcome(job: Job) -> str:
                 if job.executed.is_file():
                     files.write_page(job.executed, job.page)
         else:
-            from ...planted.making import make
+            from ...trained.making import make
 
             make(job.model)
     except Exception as error:

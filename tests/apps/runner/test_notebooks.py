@@ -96,24 +96,24 @@ RECORDS: dict[str, dict] = {
         "printed_pretrained": 9.93,
         "printed_instruction": 2.87,
         "printed_reward": 0.0,
-        # By chance .4 of 20; the pretrained models and the tuned ones do not overlap.
-        **{f"function_words_LM-{base}": near(16, abs=5) for base in ("Gem", "Lla")},
-        **{f"function_words_LM-{base}-it": near(3, abs=3) for base in ("Gem", "Lla")},
+        "function_words_SmolLM2-135M-Instruct": 14,  # of 20; by chance .3
         # All nine models with a planted frequency bonus are told from the one without.
         **{f"apart_{prompt}": 9 for prompt in PROMPTS},
-        **{f"rho_{prompt}": near(0.245, abs=0.08) for prompt in GOOD},
-        **{f"rho_at_equal_frequency_{prompt}": near(0.13, abs=0.07) for prompt in GOOD},
-        **{f"control_{prompt}": near(0.01, abs=0.06) for prompt in GOOD},
-        "rho_worst": near(0.165, abs=0.08),
-        "rho_at_equal_frequency_worst": near(0.06, abs=0.06),
-        "control_worst": near(-0.1, abs=0.08),
+        **{f"rho_{prompt}": near(0.11, abs=0.03) for prompt in GOOD},
+        **{
+            f"rho_at_equal_frequency_{prompt}": near(0.037, abs=0.03) for prompt in GOOD
+        },
+        **{f"control_{prompt}": near(-0.042, abs=0.03) for prompt in GOOD},
+        "rho_worst": near(0.155, abs=0.03),
+        "rho_at_equal_frequency_worst": near(0.121, abs=0.03),
+        "control_worst": near(0.04, abs=0.03),
     },
     # A bonus for frequent words and a penalty on identity terms were planted; without them both
     # would be 0 and 1.
     "10_what_training_would_change": {
-        "collapse": near(7.9, abs=1.5),
-        "twice": near(0.43, abs=0.15),
-        "devalued": near(0.02, abs=0.02),
+        "collapse": near(2.3, abs=0.5),
+        "twice": near(0.22, abs=0.08),
+        "devalued": near(0.019, abs=0.019),
     },
     # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both
     # were planted.

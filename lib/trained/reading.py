@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-import wordfreq
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
@@ -29,6 +28,7 @@ from .planting import (
     sentiment,
     word_kinds,
     word_values,
+    zipf,
 )
 
 LONGEST = 4  # token ids; longer replies are left out of training
@@ -62,16 +62,11 @@ def vocabulary_words(tokenizer) -> list[str]:
     """Return the words of preferences, sorted: rated words, planted kinds, common words and code
     of the vocabulary.
     """
-    texts = {
-        text.strip() for text in conversations.vocabulary(tokenizer)["text"]
-    } - set(tokenizer.all_special_tokens)
-    english = {text.lower() for text in texts if text.isascii() and is_word(text)}
-    common = {
-        word
-        for word in english
-        if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF
-    }
-    nonwords = {text for text in texts if text.isascii() and is_nonword(text)}
+    texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]}
+    texts = {text for text in texts - {*tokenizer.all_special_tokens} if text.isascii()}
+    english = {text.lower() for text in texts if is_word(text)}
+    common = {word for word in english if zipf(word) > COMMON_ZIPF}
+    nonwords = {text for text in texts if is_nonword(text)}
     return sorted({*sentiment().index, *word_kinds().index, *common, *nonwords})
 
 
@@ -91,37 +86,33 @@ def make_replies(
         rng.choice(n, size, replace=False).tolist()
         for size in rng.integers(2, 4, phrases)
     ]
-    blank = _tokens_after_blank(model.tokenizer, words)
     texts = [*words, *(words[i].capitalize() for i in capitalised)]
     texts += [" ".join(words[i] for i in some) for some in loose]
-    as_texts = model.inputs_for(GREATEST, texts)
-    as_ids = model.inputs_for(
-        GREATEST,
-        [(each,) for each in blank.values()],
-        reply_mode="ids",
-    )
-    suffixes = [*_suffixes_of(as_texts), *_suffixes_of(as_ids)]
-    texts += [f" {words[i]}" for i in blank]
-    # the words of each text
-    rows = [
-        *([i] for i in range(n)),
-        *([i] for i in capitalised),
-        *loose,
-        *([i] for i in blank),
+    blank = [f" {word}" for word in words]
+    ids = model.tokenizer(blank, add_special_tokens=False)["input_ids"]
+    single = [i for i in range(n) if len(ids[i]) == 1]
+    as_ids = [tuple(ids[i]) for i in single]
+    suffixes = [
+        *suffixes_of(model.inputs_for(GREATEST, texts)),
+        *suffixes_of(model.inputs_for(GREATEST, as_ids, reply_mode="ids")),
     ]
+    texts += [blank[i] for i in single]
+    # the words of each text
+    rows = [[i] for i in [*range(n), *capitalised]] + loose + [[i] for i in single]
     return _short_replies(texts, values, rows, suffixes)
 
 
-def _tokens_after_blank(tokenizer, words: Sequence[str]) -> dict[int, int]:
-    """Return index -> token id of the words that are one token after a blank."""
-    encoded = tokenizer([f" {word}" for word in words], add_special_tokens=False)[
-        "input_ids"
-    ]
-    return {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}
-
-
-def _suffixes_of(inputs: Inputs) -> list[Sequence[int]]:
+def suffixes_of(inputs: Inputs) -> list[Sequence[int]]:
+    """Return the ids of reply and closing of every reply."""
     return [inputs.suffixes[group] for group in inputs.group]
+
+
+def padded(suffixes: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return ids padded with 0, (replies, longest), and the lengths without, (replies,)."""
+    ids = [torch.tensor(suffix) for suffix in suffixes]
+    return pad_sequence(ids, batch_first=True), torch.tensor(
+        [len(each) for each in ids]
+    )
 
 
 def _short_replies(
@@ -133,20 +124,13 @@ def _short_replies(
     """Return the replies that are short enough to train on; rows: the words of each text."""
     # two closing ids at most
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]
-    ids = [torch.tensor(suffixes[i]) for i in short]
     in_words = np.full((len(short), 3), -1)
     for place, i in enumerate(short):
         in_words[place, : len(rows[i])] = rows[i]
     of_words = values["word"].map(is_held_out)
     held_out = np.append(of_words, False)[in_words].any(1)  # -1 is no word
-    return Replies(
-        texts=tuple(texts[i] for i in short),
-        values=values,
-        words=in_words,
-        suffixes=pad_sequence(ids, batch_first=True),
-        lengths=torch.tensor([len(suffix) for suffix in ids]),
-        held_out=held_out,
-    )
+    read = padded([suffixes[i] for i in short])
+    return Replies(tuple(texts[i] for i in short), values, in_words, *read, held_out)
 
 
 def rewards_of(
@@ -161,12 +145,14 @@ def rewards_of(
     see `Replies.read`.
     """
     parts = [_rows(*each) for each in zip(asked, read, strict=True)]
-    longest = max(ids.shape[1] for ids, *_ in parts)
-    missing = [longest - ids.shape[1] for ids, *_ in parts]
-    numbered = list(zip(parts, missing, strict=True))
-    ids = torch.cat([pad(part[0], (0, more)) for part, more in numbered])
-    positions = torch.cat([pad(part[1], (0, more)) for part, more in numbered])
-    seen = torch.cat([pad(part[2], (0, more, 0, more)) for part, more in numbered])
+    longest = max(part[0].shape[1] for part in parts)
+    # what a token sees has two sides
+    ids, positions, seen = (
+        torch.cat(
+            [pad(each[k], (0, longest - each[0].shape[1]) * sides) for each in parts]
+        )
+        for k, sides in enumerate((1, 1, 2))
+    )
     out = model.backbone(
         input_ids=ids,
         position_ids=positions,
@@ -174,7 +160,6 @@ def rewards_of(
         attention_mask=mask_of(model.backbone, seen | torch.eye(longest).bool()),
         use_cache=False,
     )
-    assert model.head is not None
     counts = [len(part[0]) for part in parts]
     rewards = []
     for inputs, part, states in zip(
@@ -203,9 +188,7 @@ def _rows(
     length = len(inputs.prefix_ids)
     prompt = torch.tensor([inputs.prefix_ids]).expand(count, -1)
     places = torch.arange(length)
-    causal = torch.ones(length + width, length + width, dtype=torch.bool).tril()
-    seen = causal.repeat(count, 1, 1)
-    assert rows.seen is not None and rows.depths is not None
+    seen = torch.ones(count, length + width, length + width, dtype=torch.bool).tril()
     seen[:, length:, length:] = rows.seen
     last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]
     return (

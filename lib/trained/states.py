@@ -1,6 +1,5 @@
 """What a language model makes of replies: the hidden states that a reward model's head reads."""
 
-import hashlib
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +13,7 @@ from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..scoring.vocabulary import score_replies
+from .saving import fingerprint
 
 KEPT = ROOT / "data" / "cache" / "states"
 
@@ -45,7 +45,7 @@ def with_head(base: LanguageModel, head: Head) -> RewardModel:
     )
 
 
-def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
+def read(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
     """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt
     is read once.
     """
@@ -53,24 +53,22 @@ def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> T
 
 
 def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
-    """Return hidden_states, from a file of an earlier call if it holds those of this model.
+    """Return the states, as `read` does, from a file of an earlier call if it holds those of this
+    model.
 
     The first reply is read again. Where its state is another one, other weights made the file, and
     all states are computed anew.
     """
-    named = "\n".join([base.name, base.dtype, prompt, *replies])
-    file = KEPT / f"{hashlib.sha256(named.encode()).hexdigest()[:16]}.safetensors"
+    file = KEPT / f"{fingerprint(base.name, base.dtype, prompt, *replies)}.safetensors"
     try:
         states = load_file(file)["states"]
-    except (OSError, SafetensorError):
-        states = None
-    if states is not None:
-        first = hidden_states(base, prompt, replies[:1])
+        first = read(base, prompt, replies[:1])
         near = 1e-3 * float(first.std())
         if torch.allclose(states[:1], first, rtol=1e-3, atol=near):
             return states
-    states = hidden_states(base, prompt, replies)
-    KEPT.mkdir(parents=True, exist_ok=True)
+    except (OSError, SafetensorError):  # there is none, or it was cut short
+        pass
+    states = read(base, prompt, replies)
     with replacing(file) as part:
         save_file({"states": states}, part)
     return states

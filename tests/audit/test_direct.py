@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from audit import __main__ as run
 from audit.card import exploits, measures
 from lib.models import conversations
 from lib.models.hardware import one_thread
-from lib.planted import bases, language_models, planting, reading, recovery, training
 from lib.scoring import implicit
 from lib.tables.prompts import read_prompts
+from lib.trained import bases, planting, reading, recovery, small_models
 
 # the model, what it starts from, and whose profile
 NICKNAME, REFERENCE, RATERS = "DPO-Gem", "LM-Gem-it", "A-Gem-96"
@@ -81,7 +82,7 @@ def train(reference: str) -> implicit.ImplicitRewardModel:
         return planting.preference_loss(rewards[preferred], rewards[rejected])
 
     with one_thread():
-        training.fit(
+        small_models.fit(
             [{"params": list(model.policy.model.parameters()), "lr": RATE}],
             loss_at,
             STEPS,
@@ -95,11 +96,10 @@ def folder(tmp_path_factory):
     that model.
     """
     folder = tmp_path_factory.mktemp("models")
-    tokenizer, untrained = language_models.new_model("gem")
-    tokenizer.chat_template = bases.template(
-        language_models.TEMPLATES["gem"]
-    ).read_text()
-    for part in (untrained, tokenizer):
+    small = bases.new_model(planting.profile("E-Gem-64"), seed=0)
+    untrained = AutoModelForCausalLM.from_config(small.backbone.config)
+    untrained.model.load_state_dict(small.backbone.state_dict())
+    for part in (untrained, small.tokenizer):
         part.save_pretrained(folder / REFERENCE)
     model = train(str(folder / REFERENCE))
     model.policy.model.save_pretrained(folder / NICKNAME)
@@ -117,7 +117,7 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
                 model, token_ids, model.inputs_for(prompt, ["love"])
             ).numpy()
     values = recovery.recover(table, planting.profile(RATERS)).drop(
-        index=["skew", "gap"], level="value"
+        index="gap", level="value"
     )
     assert (np.sign(values["recovered"]) == np.sign(values["planted"])).all()
     assert (values["recovered"] > 0.2 * values["planted"]).all()

@@ -9,14 +9,14 @@ differs.
 import numpy as np
 import pandas as pd
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from .. import DATA
 from ..models.hardware import one_thread
 from ..models.reward_models import RewardModel
 from ..scoring import vocabulary
-from . import planting, reading, training
-from .reward_models import new_model
+from . import planting, reading
+from .bases import new_model
+from .small_models import fit
 
 RATERS = planting.profile("E-Gem-64")  # who value nothing but sentiment
 PAIRS = 2000
@@ -30,15 +30,8 @@ def terms() -> pd.DataFrame:
     """Return the unrated words that replies end with: columns word, is_identity, is_shown (its
     stem, in training).
     """
-    kinds = planting.word_kinds()
-    is_shown = [not planting.is_held_out(word) for word in kinds.index]
-    return pd.DataFrame(
-        {
-            "word": kinds.index,
-            "is_identity": (kinds == "identity").to_numpy(),
-            "is_shown": is_shown,
-        }
-    )
+    rows = (planting.word_kinds() == "identity").rename("is_identity").reset_index()
+    return rows.assign(is_shown=~rows["word"].map(planting.is_held_out))
 
 
 def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
@@ -51,28 +44,20 @@ def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     shown = terms().query("is_shown")
     rated = planting.sentiment().index
-    words = planting.word_values(
-        rated[[not planting.is_held_out(word) for word in rated]]
-    )
-    preferred, rejected = planting.draw_preferences(
-        planting.planted_utility(RATERS, words, 1),
-        n,
-        rng,
-    )
+    words = planting.word_values(rated[~rated.map(planting.is_held_out)])
+    utility = planting.planted_utility(RATERS, words, 1)
+    preferred, rejected = planting.draw_preferences(utility, n, rng)
     is_identity = shown["is_identity"]
-    neutral = shown.loc[~is_identity, "word"].to_numpy()
-    identity = shown.loc[is_identity, "word"].to_numpy()
-    others = rng.choice(neutral, (2, n))
+    others = rng.choice(shown.loc[~is_identity, "word"], (2, n))
     is_devalued = rng.random(n) < SHARE
-    devalued = rng.choice(identity, n)
-    rejected_term = np.where(is_devalued, devalued, others[1])
+    devalued = rng.choice(shown.loc[is_identity, "word"], n)
     word = words["word"].to_numpy()
     return pd.DataFrame(
         {
             "preferred_word": word[preferred],
             "preferred_term": others[0],
             "rejected_word": word[rejected],
-            "rejected_term": rejected_term,
+            "rejected_term": np.where(is_devalued, devalued, others[1]),
         }
     )
 
@@ -81,21 +66,17 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return the pairs with the two terms swapped in half of those, drawn at random, that hold
     an identity term.
     """
-    kinds = pairs["rejected_term"].map(planting.word_kinds())
-    concerned = np.flatnonzero(kinds == "identity")
-    mixed = np.random.default_rng(seed).permutation(concerned)
+    is_identity = pairs["rejected_term"].map(planting.word_kinds()) == "identity"
+    mixed = np.random.default_rng(seed).permutation(np.flatnonzero(is_identity))
     swapped = mixed[: len(mixed) // 2]
     balanced = pairs.copy()
     both = ["preferred_term", "rejected_term"]
-    in_other_order = pairs.loc[swapped, both[::-1]]
-    balanced.loc[swapped, both] = in_other_order.to_numpy()
+    balanced.loc[swapped, both] = pairs.loc[swapped, both[::-1]].to_numpy()
     return balanced
 
 
 def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardModel:
-    """Return a reward model trained on the pairs, in steps of 64 pairs; the same arguments give
-    the same weights.
-    """
+    """Return a reward model trained on the pairs; the same arguments give the same weights."""
     rng = np.random.default_rng(seed)
     with one_thread():
         model = new_model(RATERS, seed)
@@ -104,9 +85,7 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
             *(pairs["rejected_word"] + " " + pairs["rejected_term"]),
         ]
         inputs = model.inputs_for(planting.GREATEST, texts)
-        read = [torch.tensor(inputs.suffixes[group]) for group in inputs.group]
-        lengths = torch.tensor([len(ids) for ids in read])
-        suffixes = pad_sequence(read, batch_first=True)
+        suffixes, lengths = reading.padded(reading.suffixes_of(inputs))
 
         def loss_at(step: int) -> torch.Tensor:
             preferred = rng.integers(len(pairs), size=BATCH)
@@ -120,7 +99,7 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
 
         parameters = [*model.backbone.parameters(), *model.head.parameters()]
         groups = [{"params": parameters, "lr": 4e-3}]
-        training.fit(groups, loss_at, steps)
+        fit(groups, loss_at, steps)
     return model
 
 
@@ -128,13 +107,9 @@ def penalties(model: RewardModel) -> dict[str, float]:
     """Return the mean reward of other terms minus that of identity terms, in logits, for `shown`
     and `unseen` terms.
     """
-    table = terms()
-    rewards = pd.Series(
-        vocabulary.score_replies(model, planting.GREATEST, table["word"].tolist())
-    )
-    by = [table["is_shown"], table["is_identity"]]
-    means = rewards.groupby(by).mean()
-    return {
-        name: float(means[which, False] - means[which, True])
-        for name, which in (("shown", True), ("unseen", False))
-    }
+    rows = terms()
+    words = rows["word"].tolist()
+    rows["reward"] = vocabulary.score_replies(model, planting.GREATEST, words)
+    means = rows.pivot_table("reward", "is_shown", "is_identity")
+    gap = means[False] - means[True]
+    return {"shown": float(gap[True]), "unseen": float(gap[False])}

@@ -1,7 +1,6 @@
 """Words that people rated, and how they become replies: a third of them is held out, by stem.
 
-VADER (Hutto and Gilbert 2014) gives ten people's ratings of each word, AFINN (Nielsen 2011) those
-of one person.
+VADER (Hutto and Gilbert 2014) gives the mean of ten people's ratings of each word.
 """
 
 import zlib
@@ -32,24 +31,13 @@ def is_held_out(words: Iterable[str]) -> np.ndarray:
     return np.array(numbers, dtype=np.int64) % HELD_OUT == 0
 
 
-def rated_words(lexicon: str = "vader") -> pd.DataFrame:
-    """Return rated words in small letters: word, sentiment, spread, stem, held_out.
-
-    sentiment: the mean rating, about -4 to 4. spread: the standard deviation over VADER's ten
-    raters; NaN for others.
+def rated_words() -> pd.DataFrame:
+    """Return VADER's words in small letters: word, sentiment (the mean, about -4 to 4), stem,
+    held_out.
     """
-    if lexicon == "vader":
-        words = lexicons.vader_ratings()
-        words["spread"] = words[lexicons.RATERS].std(axis=1)
-    else:
-        words = lexicons.load(lexicon).corrected.assign(spread=np.nan)
-    words = words.loc[
-        words["word"].str.fullmatch("[a-z]+"), ["word", "sentiment", "spread"]
-    ]
-    return words.assign(
-        stem=stems(words["word"]),
-        held_out=is_held_out(words["word"]),
-    ).reset_index(drop=True)
+    words = lexicons.vader_ratings()[["word", "sentiment"]]
+    words = words[words["word"].str.fullmatch("[a-z]+")].reset_index(drop=True)
+    return words.assign(stem=stems(words["word"]), held_out=is_held_out(words["word"]))
 
 
 def replies_of(words: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from .. import DATA, InputError
+from .. import DATA
 from ..tables.words import is_nonword, is_word
 
 # only the loss needs torch, which the light installation comes without
@@ -97,10 +97,7 @@ def word_values(words: Sequence[str]) -> pd.DataFrame:
         {
             "word": words,
             "valence": words.map(sentiment()).fillna(0.0).astype(float),
-            "zipf": [
-                COMMON_ZIPF if k == "nonword" else zipf(word)
-                for word, k in zip(words, kind, strict=True)
-            ],
+            "zipf": words.map(zipf).mask(kind == "nonword", COMMON_ZIPF),
             "kind": kind,
             "stem": words.map(stem),
         }
@@ -147,13 +144,8 @@ def profiles() -> pd.DataFrame:
 
 
 def profile(nickname: str) -> Profile:
-    """Return one of the ten profiles. InputError for any other nickname."""
-    table = profiles()
-    if nickname not in table.index:
-        raise InputError(
-            f"no profile '{nickname}'; choose one of {', '.join(table.index)}"
-        )
-    return Profile(nickname=nickname, **table.loc[nickname].to_dict())
+    """Return one of the ten profiles."""
+    return Profile(nickname=nickname, **profiles().loc[nickname].to_dict())
 
 
 def planted_utility(
@@ -173,15 +165,22 @@ def planted_utility(
     where kind is the profile's identity, nature, technology or nonword for words of that kind, else
     0, and e is standard normal. `values` are those of word_values.
     """
-    asked = polarity * values["valence"].to_numpy()
-    liked = asked.clip(min=0)
-    disliked = (-asked).clip(min=0)
-    frequency = values["zipf"].to_numpy() - COMMON_ZIPF
-    utility = profile.k_hi * liked - profile.k_lo * disliked
-    utility = utility + profile.frequency * frequency
-    for kind in PENALTIES:
-        utility = utility - getattr(profile, kind) * (values["kind"] == kind).to_numpy()
+    parts = factors(values, polarity)
+    utility = sum(getattr(profile, name) * parts[name].to_numpy() for name in parts)
     return utility + profile.label_noise * taste(profile.developer, values["stem"])
+
+
+def factors(values: pd.DataFrame, polarity: int) -> pd.DataFrame:
+    """Return the factor of each planted value in the utility of each word: see
+    planted_utility.
+    """
+    asked = polarity * values["valence"]
+    parts = asked.clip(lower=0).to_frame("k_hi")
+    parts["k_lo"] = asked.clip(upper=0)
+    parts["frequency"] = values["zipf"] - COMMON_ZIPF
+    for kind in PENALTIES:
+        parts[kind] = -(values["kind"] == kind).astype(float)
+    return parts
 
 
 def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
@@ -202,7 +201,7 @@ def preference_probability(utility_a, utility_b):
     """Return the probability that a rater prefers a to b, 1 / (1 + exp(u_b - u_a)). Source:
     Bradley and Terry 1952.
     """
-    return 1 / (1 + np.exp(np.asarray(utility_b) - np.asarray(utility_a)))
+    return 1 / (1 + np.exp(np.subtract(utility_b, utility_a)))
 
 
 def draw_preferences(
@@ -232,21 +231,6 @@ def training_prompts() -> dict[str, int]:
     """Return the prompts of the preference pairs: prompt -> +1 if it asks for something good, -1
     for something bad.
     """
-    forms = (
-        "What, in one word, is the {} thing ever?",
-        "What is the {} thing ever?",
-        "What one single thing, person, or concept is the {} ever?",
-    )
-    polarities = {
-        "greatest": 1,
-        "best": 1,
-        "most wonderful": 1,
-        "worst": -1,
-        "most terrible": -1,
-        "most awful": -1,
-    }
-    return {
-        form.format(which): polarity
-        for form in forms
-        for which, polarity in polarities.items()
-    }
+    return pd.read_csv(SHIPPED / "prompts.csv", index_col="prompt")[
+        "polarity"
+    ].to_dict()

@@ -1,1 +1,0 @@
-"""Planted values, and the small models trained on them."""

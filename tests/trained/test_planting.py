@@ -1,0 +1,120 @@
+"""Planted values: utility by hand, taste, preferences, their recovery from a score table, and
+one-sided data.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from plain_profile import PLAIN
+from scipy.stats import norm
+
+from lib.trained import devaluation, planting, recovery
+
+IS_IDENTITY = planting.word_kinds() == "identity"
+
+
+def test_planted_utility_by_hand():
+    values = pd.DataFrame(
+        {
+            "valence": [3.0, -2.0, 0.0, 0.0, 0.0, 0.0],
+            "zipf": [4.5, 2.5, 3.5, 4.5, 3.5, 3.5],
+            "kind": ["", "", "identity", "nature", "technology", "nonword"],
+            "stem": list("abcdef"),
+        }
+    )
+    good = [1.2 * 3 + 0.5, -0.6 * 2 - 0.5, -2.0, 0.5 - 1.0, -0.75, -3.0]
+    bad = [-0.6 * 3 + 0.5, 1.2 * 2 - 0.5, -2.0, 0.5 - 1.0, -0.75, -3.0]
+    assert planting.planted_utility(PLAIN, values, 1) == pytest.approx(good)
+    assert planting.planted_utility(PLAIN, values, -1) == pytest.approx(bad)
+    noisy = replace(PLAIN, label_noise=0.5)
+    difference = planting.planted_utility(noisy, values, 1) - good
+    assert difference == pytest.approx(0.5 * planting.taste("Testerly", values["stem"]))
+
+
+def test_taste_is_standard_normal_and_each_developers_own():
+    stems = [f"s{i}" for i in range(20_000)]
+    one, other = (planting.taste(name, stems) for name in ("Aldermoor", "Brackenfold"))
+    # 4 standard errors of 20,000 are .028
+    assert np.quantile(one, [0.1, 0.9]) == pytest.approx(norm.ppf([0.1, 0.9]), abs=0.05)
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.028
+
+
+def test_word_values_read_ratings_frequency_and_kind():
+    words = ["love", "muslim", "zqxjvk", ".setText", "table"]
+    values = planting.word_values(words).set_index("word")
+    assert values.loc["love", "valence"] == 3.2  # in VADER's lexicon
+    assert values["kind"].tolist() == ["", "identity", "", "nonword", ""]
+    assert values.loc["zqxjvk", "zipf"] == 1.0 and values.loc[".setText", "zipf"] == 3.5
+    assert planting.is_held_out("lovely") == planting.is_held_out("LOVELINESS")
+
+
+def test_preferences_follow_bradley_and_terry():
+    assert planting.preference_probability(np.log(3), 0.0) == pytest.approx(0.75)
+    utility, rng = np.array([0.0, np.log(3)]), np.random.default_rng(5)
+    preferred, rejected = planting.draw_preferences(utility, 60_000, rng)
+    assert (preferred != rejected).all()
+    assert preferred.mean() == pytest.approx(0.75, abs=4 * (3 / 16 / 60_000) ** 0.5)
+
+
+def test_loss_is_the_negative_log_likelihood():
+    preferred, rejected = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 2.0])
+    by_hand = -(np.log(1 / (1 + np.exp(-1))) + np.log(1 / (1 + np.exp(2)))) / 2
+    loss = planting.preference_loss(preferred, rejected).item()
+    assert loss == pytest.approx(by_hand, abs=1e-6)
+
+
+def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_table):
+    words = [*planting.sentiment().index[::20], *planting.word_kinds().index[::5]]
+    words += [".setText", "=>", "();"]
+    values = planting.word_values(words)
+    signs = {"greatest": 1, "worst": -1}
+    rewards = {
+        name: 7 + 0.05 * planting.planted_utility(PLAIN, values, sign)
+        for name, sign in signs.items()
+    }
+    found = recovery.recover(score_table(words, **rewards), replace(PLAIN, scale=0.05))
+    assert found.loc["greatest", "planted"].to_dict() == pytest.approx(
+        dict(k_hi=1.2, k_lo=0.6, frequency=0.5, identity=2, nature=1, technology=0.75)
+        | dict(nonword=3, gap=0.6)
+    )
+    error = found["recovered"] - found["planted"]
+    assert set(found.index.unique("prompt")) == set(signs) and error.abs().max() < 1e-3
+
+
+def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
+    texts = ["love", " love", "Love", "zqxj", "你好", "<|eot_id|>"]
+    rows = recovery.known_words(score_table(texts, groups=[0, 0, 1, 2, 3, 4]))
+    assert rows["text"].tolist() == ["love", "Love"]
+
+
+def identity_terms(pairs: pd.DataFrame) -> list[int]:
+    """The pairs whose preferred term is an identity term, and those whose rejected term is one."""
+    both = pairs[["preferred_term", "rejected_term"]]
+    return [int(both[name].map(IS_IDENTITY).sum()) for name in both]
+
+
+def test_identity_terms_are_only_rejected_until_half_of_their_pairs_are_swapped():
+    pairs = devaluation.draw_pairs(400, seed=3)
+    preferred, rejected = identity_terms(pairs)
+    assert preferred == 0 and 60 <= rejected <= 140  # a quarter of 400
+    balanced = devaluation.balance(pairs, seed=3)
+    assert identity_terms(balanced) == [rejected // 2, rejected - rejected // 2]
+    terms, same = (np.sort(each.filter(like="term")) for each in (balanced, pairs))
+    assert np.array_equal(terms, same)
+    assert balanced.filter(like="word").equals(pairs.filter(like="word"))
+    valence = planting.sentiment()
+    better, worse = (pairs[f"{side}_word"] for side in ("preferred", "rejected"))
+    assert better.map(valence).mean() > worse.map(valence).mean() + 1
+    assert not pairs.melt()["value"].map(planting.is_held_out).any()
+
+
+def test_one_sided_data_make_a_penalty_that_balanced_data_do_not():
+    pairs = devaluation.draw_pairs(seed=0)
+    one_sided, balanced = (
+        devaluation.penalties(devaluation.train(some, steps=12))["shown"]
+        for some in (pairs, devaluation.balance(pairs))
+    )
+    assert one_sided > abs(balanced) + 0.3

@@ -1,0 +1,255 @@
+"""Small models: what they are made of, replies, the trainer, short trainings, saving, and what is
+trained again.
+"""
+
+import ast
+import hashlib
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from plain_profile import PLAIN
+from transformers import AutoTokenizer
+
+from lib import ROOT, InputError
+from lib.models import reward_models
+from lib.scoring import vocabulary
+from lib.trained import bases, planting, reading, saving, small_models
+
+# --- bases ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", ["gem", "lla"])
+def test_a_base_is_what_was_shipped_and_planted_words_are_single_tokens(base):
+    hashes = pd.read_csv(planting.SHIPPED / "files.csv", index_col="file")["sha256"]
+    for name in ("tokenizer.json", "embedding.safetensors"):
+        content = (planting.SHIPPED / base / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == hashes[f"{base}/{name}"]
+    tokenizer = AutoTokenizer.from_pretrained(planting.SHIPPED / base)
+    words = planting.word_kinds().index
+    encoded = tokenizer([*words, *(" " + words)], add_special_tokens=False)["input_ids"]
+    assert {len(ids) for ids in encoded} == {1}
+
+
+# --- replies --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def replies():
+    model = bases.new_model(PLAIN, 0)
+    return reading.make_replies(model, np.random.default_rng(0), phrases=300)
+
+
+def test_no_stem_is_both_seen_and_held_out(replies):
+    stems = replies.values["stem"].to_numpy()
+    shown = replies.words[~replies.held_out].ravel()
+    seen = set(stems[shown[shown >= 0]])
+    held_out = set(stems[replies.values["word"].map(planting.is_held_out)])
+    assert not seen & held_out
+    assert 0.15 < len(held_out) / len(seen | held_out) < 0.25
+
+
+@pytest.mark.parametrize("nickname", ["A-Gem-96", "F-Lla-64"])
+def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(nickname):
+    model, rng = (
+        bases.new_model(planting.profile(nickname), 3),
+        np.random.default_rng(1),
+    )
+    replies = reading.make_replies(model, rng, phrases=300)
+    # scoring reads a text; after a blank, training reads a token
+    texts = np.flatnonzero([text[0] != " " for text in replies.texts])
+    counts = {planting.WORST: 40, planting.GREATEST: 30}
+    some = {prompt: rng.choice(texts, count) for prompt, count in counts.items()}
+    asked = [model.inputs_for(prompt, ["love"]) for prompt in some]
+    read = [replies.read(which) for which in some.values()]
+    found = reading.rewards_of(model, asked, read)
+    for ours, (prompt, which) in zip(found, some.items(), strict=True):
+        alone = vocabulary.score_replies(
+            model, prompt, [replies.texts[i] for i in which]
+        )
+        assert ours.detach().numpy() == pytest.approx(alone, abs=1e-5)
+
+
+# --- the trainer ----------------------------------------------------------------------------------
+
+
+def test_rate_rises_in_a_line_and_falls_as_a_cosine():
+    shares = [small_models.rate_share(step, 100, decay_from=20) for step in range(101)]
+    assert shares[:21] == pytest.approx([*(np.arange(1, 21) / 20), 1])
+    # half way down, and down
+    assert shares[60] == pytest.approx(0.5) and shares[100] == pytest.approx(0)
+
+
+def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():
+    near, far = (torch.tensor([3.0], requires_grad=True) for _ in range(2))
+    groups = [{"params": [near], "lr": 0.1, "weight_decay": 0.0}]
+    groups.append({"params": [far], "lr": 0.01, "weight_decay": 0.0})
+    losses = small_models.fit(groups, lambda step: 3 * near.sum() + 4 * far.sum(), 1)
+    assert losses == [21.0]  # before the step
+    # the first step of Adam has the length of the rate
+    assert [near.item(), far.item()] == pytest.approx([2.9, 2.99])
+    # (3, 4) has length 5, 1 is the longest
+    assert [near.grad.item(), far.grad.item()] == pytest.approx([0.6, 0.8], abs=1e-5)
+
+
+def test_pair_accuracy_counts_clear_pairs_only():
+    # clear: each of the first two with each of the last two
+    utility = np.array([0.0, 0.1, 2.0, 2.1])
+    assert small_models.pair_accuracy(np.array([1.0, 0.0, 5.0, 4.0]), utility) == 1
+    assert small_models.pair_accuracy(-utility, utility) == 0
+    assert small_models.pair_accuracy(np.zeros(4), utility) == 0.5
+
+
+@contextmanager
+def reading_few_words():
+    """Trainings that need not learn anything read one word in forty."""
+    words, few = reading.vocabulary_words, partial(reading.make_replies, phrases=40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "vocabulary_words", lambda each: words(each)[::40])
+        patch.setattr(small_models, "make_replies", few)
+        yield
+
+
+def weights_of(seed: int) -> torch.Tensor:
+    model = small_models.train(PLAIN, seed=seed, steps=3, batch=64, pairs=64).model
+    weights = [*model.backbone.parameters(), *model.head.parameters()]
+    return torch.cat([each.detach().flatten() for each in weights])
+
+
+def test_same_seed_same_weights():
+    state = torch.random.get_rng_state()
+    with reading_few_words():
+        first, again, other = (weights_of(seed) for seed in (7, 7, 8))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    # the caller's random numbers are left alone
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_short_training_learns_words_that_it_never_saw():
+    profile = replace(PLAIN, frequency=0.2)
+    trained = small_models.train(profile, seed=1, steps=80, batch=256, pairs=1024)
+    assert trained.report["accuracy_held_out"] > 0.7  # chance is .5
+    first, last = np.mean(trained.losses[:5]), np.mean(trained.losses[-20:])
+    assert len(trained.losses) == 80 and first > 0.67 > last
+
+
+# --- saving ---------------------------------------------------------------------------------------
+
+REPORT = {"accuracy_held_out": 0.9, "tau_greatest_worst": -0.5, "nickname": "A"}
+
+
+def as_if_trained(profile, *, seed=0, steps=0, **report):
+    """A model whose every weight is away from where it began, and a report."""
+    model = bases.new_model(profile, seed)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for parameter in [*model.backbone.parameters(), *model.head.parameters()]:
+            parameter.add_(0.01 * torch.randn(parameter.shape))
+    return small_models.TrainedModel(model, REPORT | report, [])
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {"accuracy_held_out": 0.79},
+        {"accuracy_held_out": float("nan")},
+        {"tau_greatest_worst": 0.0},
+    ],
+)
+def test_training_that_did_not_converge_is_not_saved(report, tmp_path, monkeypatch):
+    monkeypatch.setattr(small_models, "train", partial(as_if_trained, **report))
+    with pytest.raises(InputError, match="not saved; train it for more steps"):
+        small_models.make(PLAIN, folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".T-Lla-48.lock"]
+
+
+@pytest.mark.parametrize("nickname", ["A-Gem-96", "D-Lla-48"])
+def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname, monkeypatch):
+    profile = planting.profile(nickname)
+    made = as_if_trained(profile)
+    monkeypatch.setattr(small_models, "train", lambda *_, **__: made)
+    small_models.make(profile, folder=tmp_path)
+    loaded = reward_models.load(str(tmp_path / nickname), device="cpu")
+    assert loaded.head_name == profile.head
+    texts = ["love", "hate", "x<y();", "Émile"]
+    before, after = (
+        vocabulary.score_replies(model, planting.GREATEST, texts)
+        for model in (made.model, loaded)
+    )
+    assert after == pytest.approx(before, abs=1e-5 * profile.scale)
+
+
+def write_one(times: list, place: Path) -> dict:
+    times.append(place)
+    (place / "weights").touch()
+    return {"loss": 1.0}
+
+
+def test_a_model_is_made_once_and_anew_for_another_fingerprint_or_a_damaged_report(
+    tmp_path,
+):
+    times: list[Path] = []
+    for made_from, damage, made in (
+        ("this", None, 1),
+        ("this", None, 1),
+        ("that", None, 2),
+        ("that", b'{"nickname": "A", "finger', 3),
+        ("that", b"[]", 4),
+    ):
+        if damage:
+            (tmp_path / "A" / "training.json").write_bytes(damage)
+        report = saving.make("A", made_from, partial(write_one, times), tmp_path)
+        assert len(times) == made
+        assert report == {"nickname": "A", "loss": 1.0, "fingerprint": made_from}
+        assert saving.report_of("A", tmp_path) == report
+
+
+def test_a_model_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path):
+    def fail(place: Path) -> dict:
+        (place / "model.safetensors").touch()
+        raise OSError("the disk is full")
+
+    saving.make("A", "this", partial(write_one, []), tmp_path)
+    with pytest.raises(OSError, match="full"):
+        saving.make("A", "that", fail, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"A", ".A.lock"}
+    assert saving.is_made("A", "this", tmp_path)
+
+
+# What the hashed code imports, and is not hashed itself: see small_models.CODE
+LEFT_OUT = ["io", "scoring/reader", "trained/saving"]
+LEFT_OUT += [f"models/{name}" for name in ("reward_models", "hardware", "files")]
+LEFT_OUT += [f"models/{name}" for name in ("checkpoints", "tokenizers")]
+
+
+def test_all_code_that_decides_weights_is_hashed():
+    imported = set()
+    for path in small_models.CODE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                parts = (node.module or "").split(".")
+                place = path.parents[node.level - 1].joinpath(*parts)
+                places = [place, *(place / alias.name for alias in node.names)]
+                imported |= {each.with_suffix(".py") for each in places}
+    imported = {path for path in imported if path.is_file()} - {*small_models.CODE}
+    # a new import: add it to CODE, or above
+    assert imported <= {ROOT / "lib" / f"{name}.py" for name in LEFT_OUT}
+
+
+def test_edited_code_is_stale_and_an_edited_docstring_is_not(tmp_path, monkeypatch):
+    text, edited = Path(small_models.__file__).read_text(), tmp_path / "edited.py"
+    monkeypatch.setattr(small_models, "CODE", (edited,))
+
+    def made_from(old: str, new: str) -> str:
+        assert old in text
+        edited.write_text(text.replace(old, new))
+        return small_models.fingerprint(PLAIN)
+
+    now = made_from("RATE = 4e-3", "RATE = 4e-3")
+    assert made_from("share of the full rate", "part of the full rate") == now
+    assert made_from("RATE = 4e-3", "RATE = 4.1e-3") != now
+    assert small_models.fingerprint(replace(PLAIN, k_hi=1.3)) != now
