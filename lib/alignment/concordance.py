@@ -181,28 +181,17 @@ def beyond_models(
         missing = [np.nan] * 5
         count = len(agreed.items)
         return Crossed(*missing, n=count, models=len(models))
-    taus = agreed.taus.to_numpy()
-    itself = {}
-    itself_moved = {}
-    for name in models:
-        columns = [column(prompt, name) for prompt in prompts]
-        places = agreed.taus.columns.get_indexer(columns)
-        pairs = list(itertools.combinations(places, 2))
-        first, second = np.transpose(pairs)
-        itself[name] = taus[first, second].mean()
-        moved = agreed.influences[:, first, second]
-        itself_moved[name] = moved.mean(axis=1)
-    between = []
-    between_moved = []
-    for prompt in prompts:
-        columns = [column(prompt, name) for name in models]
-        others = pseudo_values(agreed, columns)
-        between.append(others.values.to_numpy())
-        between_moved.append(others.influence.to_numpy())
-    itself_moved = pd.DataFrame(itself_moved, agreed.items)
-    difference = Measured(
-        pd.Series(itself) - np.mean(between, axis=0),
-        itself_moved - np.mean(between_moved, axis=0),
+    columns = [[column(prompt, name) for name in models] for prompt in prompts]
+    places = [agreed.taus.columns.get_indexer(names) for names in columns]
+    # (pairs of prompts, models) each
+    first, second = np.swapaxes(list(itertools.combinations(places, 2)), 0, 1)
+    itself = agreed.taus.to_numpy()[first, second].mean(axis=0)
+    itself_moved = agreed.influences[:, first, second].mean(axis=1)
+    between = [pseudo_values(agreed, names) for names in columns]
+    values = itself - np.mean([one.values for one in between], axis=0)
+    moved = itself_moved - np.mean([one.influence for one in between], axis=0)
+    return Measured(
+        pd.Series(values, list(models)),
+        pd.DataFrame(moved, agreed.items, list(models)),
         cluster=agreed.cluster,
-    )
-    return difference.mean
+    ).mean

@@ -48,25 +48,51 @@ def matched(
     has the weight u l / (u + l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
-    is_upper = people > middle
-    is_lower = people < middle
-    halves = [people[is_upper], people[is_lower]]
-    edges = _distance_edges(halves, distances)
+    halves = {"upper": people > middle, "lower": people < middle}
+    edges = _distance_edges([people[half] for half in halves.values()], distances)
     if matches is None:
         matches = pd.Series(0.0, people.index)
     matches = matches.loc[people.index]
     # 0, 1, 2; all the same if matches are alike
     thirds = matches.map(_cuts(matches, THIRDS).searchsorted)
-    upper = _Half.of(people[is_upper], rewards[is_upper], thirds[is_upper], edges)
-    lower = _Half.of(people[is_lower], rewards[is_lower], thirds[is_lower], edges)
-    weight = _weights(upper, lower)
-    of_upper = upper.influence(weight)
-    influence = pd.concat([of_upper, -lower.influence(weight)])
+    counted = {}
+    for name, half in halves.items():
+        given = people[half], rewards[half], thirds[half]
+        counted[name] = _by_stratum(*given, edges)
+    pairs = {name: count.sum(axis=0) for name, (count, _) in counted.items()}
+    weight = _weights(*pairs.values())
+    shares, influence = {}, []
+    for name, half in halves.items():
+        shares[name], moved = _of_half(*counted[name], weight)
+        influence.append(pd.DataFrame(moved, people.index[half], rewards.columns))
+    influence = pd.concat([influence[0], -influence[1]])
     influence = influence.reindex(people.index).fillna(0.0)
-    difference = np.nan_to_num(upper.shares - lower.shares)  # (strata, models)
-    by_model = pd.Series(weight @ difference, rewards.columns)
-    strata = _strata_table(upper, lower, weight, edges)
+    by_model = pd.Series(weight @ (shares["upper"] - shares["lower"]), rewards.columns)
+    strata = _strata_table(pairs, shares, weight, edges)
     return Matched(by_model, influence, strata, cluster=cluster)
+
+
+def _of_half(
+    count: ndarray, agreed: ndarray, weight: ndarray
+) -> tuple[ndarray, ndarray]:
+    """Return the share of pairs that each model orders as people do, (strata, models), and how much
+    each item moves its weighted mean, (items, models).
+    """
+    n, pairs = len(count), np.maximum(count.sum(axis=0), 1)
+    shares = agreed.sum(axis=0) / pairs[:, None]
+    beyond = agreed - count[:, :, None] * shares  # (items, strata, models)
+    moved = np.einsum("ism,s->im", beyond, weight / pairs)
+    return shares, 2 * moved * (n - 1) / (n - 2)  # as if the item were left out
+
+
+def _weights(upper: ndarray, lower: ndarray) -> ndarray:
+    """Return the weight of each stratum from its pairs in both halves, (strata,); the sum is 1."""
+    weight = upper * lower / np.maximum(upper + lower, 1)
+    if not weight.any():
+        raise InputError(
+            "no two pairs of items, one in each half, are equally far apart; give more items"
+        )
+    return weight / weight.sum()
 
 
 def _cuts(values: ndarray, parts: int) -> ndarray:
@@ -90,125 +116,47 @@ def _distance_edges(halves: Sequence[pd.Series], distances: int) -> ndarray:
     return _cuts(np.concatenate(apart), distances)
 
 
-def _weights(upper: "_Half", lower: "_Half") -> ndarray:
-    """Return the weight of each stratum, (strata,); the sum is 1."""
-    product = upper.pairs * lower.pairs
-    total = upper.pairs + lower.pairs
-    with np.errstate(invalid="ignore"):
-        weight = np.nan_to_num(product / total)
-    if not weight.any():
-        raise InputError(
-            "no two pairs of items, one in each half, are equally far apart; give more items"
-        )
-    return weight / weight.sum()
-
-
 def _strata_table(
-    upper: "_Half",
-    lower: "_Half",
+    pairs: dict[str, ndarray],
+    shares: dict[str, ndarray],
     weight: ndarray,
     edges: ndarray,
 ) -> pd.DataFrame:
     """Return the strata that count, as `Matched` holds them."""
-    stratum = np.arange(len(weight))
-    distance, thirds = np.divmod(stratum, THIRDS**2)
-    limits = np.append(edges, np.inf)
-    table = pd.DataFrame({"distance up to": limits[distance]})
+    distance, thirds = np.divmod(np.arange(len(weight)), THIRDS**2)
+    table = pd.DataFrame({"distance up to": np.append(edges, np.inf)[distance]})
     table["thirds of matches"] = [
         f"{n // THIRDS + 1} and {n % THIRDS + 1}" for n in thirds
     ]
-    for name, half in (("upper", upper), ("lower", lower)):
+    for name, count in pairs.items():
         # both orders of a pair were counted
-        table[f"{name}_pairs"] = (half.pairs / 2).astype(int)
-        table[f"{name}_share"] = half.shares.mean(axis=1)
+        table[f"{name}_pairs"] = (count / 2).astype(int)
+        table[f"{name}_share"] = shares[name].mean(axis=1)
     table["weight"] = weight
     return table[weight > 0].reset_index(drop=True)
 
 
-def _strata_of_pairs(
-    i: int,
-    values: ndarray,
-    thirds: ndarray,
-    edges: ndarray,
-) -> ndarray:
-    """Return the stratum of the pair of item i with each item, (items,). What is no pair, the item
-    itself or an equal rating, gets the number after the last stratum.
+def _by_stratum(
+    people: pd.Series, rewards: pd.DataFrame, thirds: pd.Series, edges: ndarray
+) -> tuple[ndarray, ndarray]:
+    """Return how many pairs each item of a half has in each stratum, (items, strata), and how many
+    of them a model orders as people do, (items, strata, models).
+
+    Strata are ordered by distance and then by the two thirds, the lower one first. Items of equal
+    rating are no pair.
     """
-    apart = np.abs(values[i] - values)
-    distance = np.searchsorted(edges, apart, side="left")
-    low = np.minimum(thirds[i], thirds)
-    high = np.maximum(thirds[i], thirds)
-    stratum = (distance * THIRDS + low) * THIRDS + high
-    stratum[apart == 0] = (len(edges) + 1) * THIRDS**2
-    return stratum
-
-
-def _sums(stratum: ndarray, values: ndarray, bins: int) -> ndarray:
-    """Return the sums by stratum, (models, bins), of values (models, items)."""
-    models = len(values)
-    offset = bins * np.arange(models)
-    bin_of = stratum + offset[:, None]  # (models, items)
-    sums = np.bincount(bin_of.ravel(), values.ravel(), bins * models)
-    return sums.reshape(models, bins)
-
-
-@dataclass(frozen=True)
-class _Half:
-    """Sums over the ordered pairs of one half, and over the pairs of each item.
-
-    `pairs`: (strata,). `shares`: (strata, models). `count`: (items, strata). `agreed`: (items,
-    strata, models).
-    """
-
-    items: pd.Index
-    models: pd.Index
-    pairs: ndarray
-    shares: ndarray
-    count: ndarray
-    agreed: ndarray
-
-    @classmethod
-    def of(
-        cls,
-        people: pd.Series,
-        rewards: pd.DataFrame,
-        thirds: pd.Series,
-        edges: ndarray,
-    ) -> "_Half":
-        """Return all pairs of these items, summed by distance and then by the two thirds, the
-        lower one first.
-        """
-        values = people.to_numpy()
-        ranks = rewards.rank().to_numpy(dtype=np.float32).T  # (models, items)
-        strata = (len(edges) + 1) * THIRDS**2
-        count = []
-        signs = []
-        for i, value in enumerate(values):
-            stratum = _strata_of_pairs(i, values, thirds.to_numpy(), edges)  # (items,)
-            counted = np.bincount(stratum, minlength=strata + 1)
-            count.append(counted[:strata])
-            theirs = np.sign(value - values).astype(np.float32)
-            ours = np.sign(ranks[:, [i]] - ranks)
-            agrees = ours * theirs  # (models, items)
-            agreed = _sums(stratum, agrees, strata + 1)
-            signs.append(agreed[:, :strata].T)
-        count = np.array(count, dtype=float)
-        # of signs, the number of agreeing pairs
-        signs = np.array(signs)
-        agreed = (count[:, :, None] + signs) / 2
-        pairs = count.sum(axis=0)
-        with np.errstate(invalid="ignore"):
-            shares = agreed.sum(axis=0) / pairs[:, None]
-        return cls(people.index, rewards.columns, pairs, shares, count, agreed)
-
-    def influence(self, weight: ndarray) -> pd.DataFrame:
-        """Return how much each item moves the weighted share of this half: items x models."""
-        filled = weight > 0
-        per_pair = weight[filled] / self.pairs[filled]
-        expected = self.count[:, filled, None] * self.shares[filled]
-        beyond = self.agreed[:, filled] - expected  # (items, strata, models)
-        n = len(self.items)
-        moved = np.einsum("ism,s->im", beyond, per_pair)
-        # as if the item were left out
-        moved = 2 * moved * (n - 1) / (n - 2)
-        return pd.DataFrame(moved, self.items, self.models)
+    values, third = people.to_numpy(), thirds.to_numpy()
+    ranks = rewards.rank().to_numpy()  # (items, models)
+    strata = np.eye((len(edges) + 1) * THIRDS**2)
+    count, agreed = [], []
+    for i, value in enumerate(values):
+        others = np.flatnonzero(values != value)
+        ahead = value - values[others]
+        low = np.minimum(third[i], third[others])
+        high = np.maximum(third[i], third[others])
+        distance = np.searchsorted(edges, np.abs(ahead))
+        is_in = strata[(distance * THIRDS + low) * THIRDS + high]  # (others, strata)
+        signs = np.sign(ranks[i] - ranks[others]) * np.sign(ahead)[:, None]
+        count.append(is_in.sum(axis=0))
+        agreed.append(is_in.T @ ((1 + signs) / 2))
+    return np.array(count), np.array(agreed)

@@ -20,34 +20,21 @@ def compare_cells(
     out. A cell agrees if it is equal to the printed one; a cell that was not computed is missing,
     and does not agree.
     """
-    if corrected is None:
-        corrected = pd.DataFrame()
-    rows = list(map(_joined, printed.index))
-    columns = list(map(_joined, printed.columns))
-    cells = pd.DataFrame(
-        {
-            "row": np.repeat(rows, len(columns)),
-            "column": columns * len(rows),
-            "paper": _flat(printed, printed),
-            "as_published": _flat(as_published, printed),
-            "corrected": _flat(corrected, printed),
-        }
-    )
+    paper = printed.to_numpy(dtype=object)
+    names = [pd.Index(axis).map(_joined) for axis in printed.axes]
+    cells = pd.MultiIndex.from_product(names, names=["row", "column"])
+    cells = cells.to_frame(index=False).assign(paper=paper.ravel())
+    tables = {"as_published": as_published, "corrected": corrected}
+    for name, table in tables.items():
+        ours = pd.DataFrame() if table is None else table
+        cells[name] = ours.reindex_like(printed).to_numpy(dtype=object).ravel()
     cells["agrees"] = cells["paper"].eq(cells["as_published"])
     is_printed = cells["paper"].notna() & (cells["paper"] != "")
     return cells[is_printed].reset_index(drop=True)
 
 
-def _flat(table: pd.DataFrame, printed: pd.DataFrame) -> np.ndarray:
-    """Return the cells of a table that are printed, row by row; missing where it has none."""
-    same = table.reindex_like(printed)
-    return same.to_numpy(dtype=object).ravel()
-
-
-def _joined(label) -> str:
-    if isinstance(label, tuple):
-        return " ".join(map(str, label))
-    return str(label)
+def _joined(label: object) -> str:
+    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
@@ -56,8 +43,7 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
 
     value: `text`; of Table 2 also `token_id` or `score`.
     """
-    table_2 = claims.paper_table("table_2")
-    tables = [table_2.assign(table="2")]
+    tables = [claims.paper_table("table_2").assign(table="2")]
     for name in ("tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9"):
         tables.append(claims.paper_table(name))
     rows = pd.concat(tables)
@@ -66,12 +52,9 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     rows["end"] = rows["end"].replace(names)
     rows["model"] = rows["nickname"].fillna(rows["model"])
     rows["text"] = rows["text"].fillna(rows["decoded"])
-    places = ["end", "position"]
-    grid = rows.pivot_table(value, places, "model", aggfunc="first")
-    grid = grid[list(rows["model"].unique())]
-    optimal = grid.loc[["optimal"]]
-    pessimal = grid.loc[["pessimal"]]
-    return pd.concat([optimal, pessimal.iloc[::-1]])
+    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")
+    grid = grid[rows["model"].unique()]
+    return pd.concat([grid.loc[["optimal"]], grid.loc[["pessimal"]].iloc[::-1]])
 
 
 def compare_lists(
@@ -100,28 +83,20 @@ def _ends(rewards: Mapping[str, pd.Series], places: int) -> pd.DataFrame:
     lists = {}
     for name, own in rewards.items():
         ordered = own.sort_values(ascending=False, kind="stable").index
-        n = min(places, len(ordered))
-        listed = {}
-        for place in range(1, n + 1):
-            listed["optimal", place] = ordered[place - 1]
-        for place in range(n, 0, -1):
-            listed["pessimal", place] = ordered[-place]
-        lists[name] = pd.Series(listed)
+        ends = {"optimal": ordered[:places], "pessimal": ordered[::-1][:places]}
+        for end, texts in ends.items():
+            ends[end] = pd.Series(texts, range(1, len(texts) + 1))
+        lists[name] = pd.concat(ends)
     return pd.DataFrame(lists)
 
 
 def _are_tied(cells: pd.DataFrame, rewards: Mapping[str, pd.Series]) -> np.ndarray:
     """Return whether the printed text and ours have a reward in common, for each cell."""
     shown = {*cells["paper"], *cells["as_published"]}
-    rewards_of = {}
-    for name, own in rewards.items():
-        of_shown = own[own.index.isin(shown)]
-        by_text = of_shown.groupby(level=0)
-        rewards_of[name] = by_text.agg(set).to_dict()
+    known = {name: own[own.index.isin(shown)] for name, own in rewards.items()}
     tied = []
     for cell in cells.itertuples():
-        known = rewards_of[cell.column]
-        printed = known.get(cell.paper, set())
-        ours = known.get(cell.as_published, set())
-        tied.append(not printed.isdisjoint(ours))
+        own = known[cell.column]
+        ours = own[own.index == cell.as_published]
+        tied.append(own[own.index == cell.paper].isin(ours).any())
     return np.array(tied, dtype=bool)

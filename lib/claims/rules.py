@@ -4,9 +4,9 @@ looks it up.
 data/paper/README.md lists when rules were declared and changed.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -35,122 +35,55 @@ ROLES = {
 SAME = 0.001  # relative difference up to which a printed number is the same number
 LEVEL = 0.05
 
-
-@dataclass(frozen=True)
-class Declared:
-    """A row of data/paper/numbers.csv: what the paper prints of a quantity, and how ours is
-    judged.
-    """
-
-    claim: str
-    quantity: str
-    prompt: str  # the prompts that it is about, separated by blanks; empty: any
-    model: str  # a model, or a kind of models; empty: any
-    role: str  # a name of ROLES
-    printed: str  # empty where the paper prints no number
-    rule: str  # a name of RULES
-    within: float  # half a unit of the last printed digit
-    limit: float
-    said: str  # the quantity in words
-    where: str  # the place in the paper
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """Hold one estimate: by the published recipe, corrected, its 95% interval, and n; None or
-    NaN where absent.
-    """
-
-    as_published: float | None = None
-    corrected: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    n: float | None = None
-
-    @property
-    def main(self) -> float | None:
-        """Return the corrected number, or the published recipe's where nothing was corrected."""
-        number = self.as_published if pd.isna(self.corrected) else self.corrected
-        return None if pd.isna(number) else number
-
-    @property
-    def has_interval(self) -> bool:
-        """Return whether something was sampled, so that the number has an interval."""
-        return not (pd.isna(self.ci_low) or pd.isna(self.ci_high))
-
-    @property
-    def recipe(self) -> float | None:
-        """Return the number by the published recipe, or the corrected one where the recipe is
-        the same.
-        """
-        number = self.corrected if pd.isna(self.as_published) else self.as_published
-        return None if pd.isna(number) else number
-
-
-def _rounds(row: Declared, ours: Numbers) -> bool:
-    printed = float(row.printed)
-    within = row.within * (1 + 1e-9)
-    tolerance = max(within, SAME * abs(printed))
-    return abs(ours.recipe - printed) <= tolerance
-
-
-def _bound(row: Declared, ours: Numbers) -> bool:
-    limit = float(row.printed[1:])
-    if row.printed[0] == "<":
-        return ours.recipe < limit
-    return ours.recipe > limit
-
-
-def _above(row: Declared, ours: Numbers) -> bool:
-    lowest = ours.ci_low if ours.has_interval else ours.main
-    return bool(lowest > row.limit)
-
-
-def _below(row: Declared, ours: Numbers) -> bool:
-    highest = ours.ci_high if ours.has_interval else ours.main
-    return bool(highest < row.limit)
-
-
-RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
+# Each takes rows as `judge` makes them: `main` is the corrected number, or the published recipe's
+# where nothing was corrected; `recipe` is the other way round; `low` and `high` are the ends of
+# the interval, or `main` where nothing was sampled; `number` is the printed one.
+RULES = {
     # The number by the paper's recipe rounds to the printed one, or differs by at most 0.1%.
-    "rounds": _rounds,
+    "rounds": lambda t: (
+        (t.recipe - t.number).abs()
+        <= np.maximum(t.within * (1 + 1e-9), SAME * t.number.abs())
+    ),
     # p by the paper's recipe lies on the printed side (< or >) of the printed bound.
-    "bound": _bound,
+    "bound": lambda t: (t.recipe - t.number) * (1 - 2 * t.paper.str.match("<")) > 0,
     # The whole interval lies above (below) the limit; without an interval, the number does.
-    "above": _above,
-    "below": _below,
+    "above": lambda t: t.low > t.limit,
+    "below": lambda t: t.high < t.limit,
     # A count or share of all there is lies at the limit or above it, above it.
-    "at least": lambda row, ours: bool(ours.main >= row.limit),
-    "more than": lambda row, ours: bool(ours.main > row.limit),
+    "at least": lambda t: t.main >= t.limit,
+    "more than": lambda t: t.main > t.limit,
     # A count of models by the paper's recipe equals the printed one; a count is all, more than
     # half, or at most half.
-    "count": lambda row, ours: bool(ours.recipe == float(row.printed)),
-    "all": lambda row, ours: bool(ours.main == ours.n),
-    "most": lambda row, ours: bool(ours.main > ours.n / 2),
-    "at most half": lambda row, ours: bool(ours.main <= ours.n / 2),
+    "count": lambda t: t.recipe == t.number,
+    "all": lambda t: t.main == t.n,
+    "most": lambda t: t.main > t.n / 2,
+    "at most half": lambda t: t.main <= t.n / 2,
 }
 
 COUNTS = ("count", "all", "most", "at most half")  # rules about how many of n
 
 
-def judge(row: Declared, ours: Numbers) -> bool | None:
-    """Return whether our number says what the paper's sentence says; None where no number was
-    computed.
-    """
-    if ours.main is None or not row.rule:
-        return None
-    return RULES[row.rule](row, ours)
+def judge(table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of claims.declared with `says`, whether the number says what the paper's sentence
+    says, and `is_opposite`, whether its interval lies wholly on the other side of the limit.
 
-
-def is_opposite(row: Declared, ours: Numbers) -> bool:
-    """Return whether an interval lies wholly on the other side of the limit than the sentence
-    says.
+    `says` is None where no number was computed.
     """
-    if not ours.has_interval:
-        return False
-    if row.rule == "above":
-        return ours.ci_high < row.limit
-    return row.rule == "below" and ours.ci_low > row.limit
+    main = table["corrected"].fillna(table["as_published"])
+    table = table.assign(
+        main=main,
+        recipe=table["as_published"].fillna(table["corrected"]),
+        low=table["ci_low"].fillna(main),
+        high=table["ci_high"].fillna(main),
+        number=pd.to_numeric(table["paper"].str.strip("<> "), errors="coerce"),
+    )
+    says = pd.Series(None, table.index, dtype=object)
+    for rule, rows in table[main.notna()].groupby("rule"):
+        if rule:
+            says[rows.index] = RULES[rule](rows)
+    is_above = table["rule"].eq("below") & (table["ci_low"] > table["limit"])
+    is_below = table["rule"].eq("above") & (table["ci_high"] < table["limit"])
+    return table.assign(says=says, is_opposite=is_above | is_below)
 
 
 def count_of_models(count: int, n: int) -> dict[str, float]:
@@ -169,25 +102,22 @@ def count_of_models(count: int, n: int) -> dict[str, float]:
     }
 
 
-def p_of_interval(row: Declared, ours: Numbers) -> float | None:
-    """Return the two-sided p that a 95% interval implies against the limit of its rule; None
-    without such a limit.
+def p_of_interval(row: pd.Series) -> float:
+    """Return the two-sided p that a 95% interval implies against the limit of its rule; NaN without
+    such a limit. row: of `judge`.
 
     Any estimate is taken as normal, with an interval 2 x 1.96 standard errors wide (Altman and
     Bland 2011, BMJ 343, d2304). A count of models that has an interval is compared with half of
     them by the exact binomial test.
     """
-    if not ours.has_interval or ours.main is None:
-        return None
-    if row.rule == "most":
-        tested = stats.binomtest(round(ours.main), int(ours.n))
-        return float(tested.pvalue)
-    if row.rule in ("above", "below") and ours.ci_low < ours.ci_high:
-        width = ours.ci_high - ours.ci_low
+    width = row.ci_high - row.ci_low  # NaN without an interval
+    if row.rule == "most" and width >= 0:
+        return stats.binomtest(round(row.main), int(row.n)).pvalue
+    if row.rule in ("above", "below") and width > 0:
         error = width / (2 * stats.norm.ppf(0.975))
-        z = (ours.main - row.limit) / error
-        return float(2 * stats.norm.sf(abs(z)))
-    return None
+        z = (row.main - row.limit) / error
+        return 2 * stats.norm.sf(abs(z))
+    return np.nan
 
 
 def word_of(

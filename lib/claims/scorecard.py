@@ -26,18 +26,8 @@ OTHERS = (
 
 # A number in a text: {claim/quantity/prompt/model:format}
 NAMED = re.compile(r"\{([\w.]+)/(\w+)(?:/([^/:}]*))?(?:/([^/:}]*))?(?::(%|of|th))?\}")
-ORDINALS = [
-    "zeroth",
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-]
+ORDINALS = ["zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
+ORDINALS += ["eighth", "ninth"]
 
 
 def counts(gathered: pd.DataFrame) -> pd.Series:
@@ -82,12 +72,11 @@ def statements(gathered: pd.DataFrame) -> pd.DataFrame:
     `notebooks`.
     """
     table = claims.paper_table("statements")
-    words = []
-    sentences = []
-    for row in table.itertuples():
-        is_meant = gathered["claim"].isin(row.claims.split())
-        words.append(_word_of_all(set(gathered.loc[is_meant, "word"])))
-        sentences.append(filled(row.sentence, gathered))
+    word_of = gathered.drop_duplicates("claim").set_index("claim")["word"]
+    words = [
+        _word_of_all({word_of[one] for one in row.split()}) for row in table["claims"]
+    ]
+    sentences = [filled(sentence, gathered) for sentence in table["sentence"]]
     table = table.assign(word=words, sentence=sentences)
     return table[["statement", "word", "sentence", "picture", "notebooks"]]
 
@@ -96,10 +85,10 @@ def _word_of_all(words: set[str]) -> str:
     """Return one word for several sentences. Sentences that cannot be tested here are left out
     where another one can.
     """
-    tested = words - {NOT_TESTABLE}
+    tested = words - {NOT_TESTABLE} or words
     if len(tested) > 1:
         return PARTLY if tested & {HOLDS, PARTLY} else NOT_SHOWN
-    return tested.pop() if tested else NOT_TESTABLE
+    return tested.pop()
 
 
 def counted(gathered: pd.DataFrame) -> str:
@@ -125,34 +114,33 @@ def filled(text: str, gathered: pd.DataFrame) -> str:
 
     def number(match: re.Match) -> str:
         *names, how = (part or "" for part in match.groups())
-        is_meant = pd.Series(True, gathered.index)
+        found = gathered
         for column, name in zip(claims.NAMES, names, strict=True):
-            if name:
-                is_meant &= gathered[column].eq(name)
-        if not is_meant.any():
+            found = found[found[column].eq(name)] if name else found
+        if found.empty:
             raise InputError(
                 f"no number {match.group()} in the claims; run: make published"
             )
-        return _formatted(gathered[is_meant].iloc[0], how)
+        return _formatted(found.iloc[0], how)
 
     return NAMED.sub(number, text)
 
 
 def _formatted(row: pd.Series, how: str) -> str:
-    """Return a number of the scorecard in one of the formats of `filled`, with at most three
-    decimals.
+    """Return a number of the scorecard in one of the formats of `filled`. Three digits are shown
+    with an interval, fewer without.
     """
-    value = row["corrected"]
-    if pd.isna(value):
-        value = row["as_published"]
+    value = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
     if how == "of":
         return f"{value:.0f} of {row['n']:.0f}"
     if how == "th":
-        if value < len(ORDINALS):
-            return ORDINALS[round(value)]
-        return f"{value:.0f}th"
+        return dict(enumerate(ORDINALS)).get(value, f"{value:.0f}th")
     has_interval = row["ci_low"] < row["ci_high"]
-    decimals = _decimals(value, has_interval)
+    decimals = 2
+    if abs(value) >= 10 or float(value).is_integer():
+        decimals = 0
+    elif has_interval:
+        decimals = 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
 
     def text(number: float) -> str:
         if how == "%":
@@ -164,16 +152,3 @@ def _formatted(row: pd.Series, how: str) -> str:
     if not has_interval:
         return text(value)
     return f"{text(value)} [{text(row['ci_low'])}, {text(row['ci_high'])}]"
-
-
-def _decimals(value: float, has_interval: bool) -> int:
-    """Return how many decimals of a number are shown: three digits with an interval, fewer
-    without.
-    """
-    if abs(value) >= 10 or float(value).is_integer():
-        return 0
-    if not has_interval:
-        return 2
-    if abs(value) >= 1:
-        return 1
-    return 2 if abs(value) >= 0.1 else 3

@@ -358,22 +358,19 @@ def _token_cells(
     blur: bool,
 ) -> tuple[list[str], list[str]]:
     """Return a column of tokens as HTML and as plain text; a missing token is an empty cell."""
-    pages = [""] * len(values)
-    texts = [""] * len(values)
-    for place, token in enumerate(values):
-        if pd.notna(token):
-            pages[place] = token_html(str(token), width, blur=blur)
-            texts[place] = show_token(str(token), narrow, blur=blur)
-    return pages, texts
+    known = [None if pd.isna(token) else str(token) for token in values]
+    return (
+        ["" if one is None else token_html(one, width, blur=blur) for one in known],
+        ["" if one is None else show_token(one, narrow, blur=blur) for one in known],
+    )
 
 
 def _text_cells(values: pd.Series, blur: bool) -> tuple[list[str], list[str]]:
     """Return a column of numbers or texts as HTML and as plain text; blur hides offensive words."""
 
     def word_html(word: str) -> str:
-        if blur and is_offensive(word):
-            return token_html(word, 80)
-        return _inert(word)
+        hidden = blur and is_offensive(word)
+        return token_html(word, 80) if hidden else _inert(word)
 
     def word_text(word: str) -> str:
         return hidden_word(word) if blur and is_offensive(word) else word
@@ -418,13 +415,9 @@ def _as_texts(values: pd.Series) -> list[str]:
     largest = finite.abs().max()
     most = 3
     if largest > 0:
-        most = 3 - math.floor(math.log10(largest))
-        most = min(max(most, 0), 9)
-    decimals = next(
-        n
-        for n in range(most + 1)
-        if all(float(f"{x:.{n}f}") == float(f"{x:.{most}f}") for x in finite)
-    )
+        most = min(max(3 - math.floor(math.log10(largest)), 0), 9)
+    ends = [f"{x:.{most}f}".partition(".")[2].rstrip("0") for x in finite]
+    decimals = max(map(len, ends), default=0)
     return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
 
 
@@ -440,11 +433,11 @@ def _plain(value) -> str:
 
 def _aligned(cells: list[str], to_right: bool) -> list[str]:
     widest = max(map(_columns_of, cells))
-    blanks = [" " * (widest - _columns_of(cell)) for cell in cells]
-    return [
-        blank + cell if to_right else cell + blank
-        for blank, cell in zip(blanks, cells, strict=True)
-    ]
+    texts = []
+    for cell in cells:
+        blank = " " * (widest - _columns_of(cell))
+        texts.append(blank + cell if to_right else cell + blank)
+    return texts
 
 
 def legend_of(shown: str) -> str:

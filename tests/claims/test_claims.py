@@ -8,7 +8,6 @@ import pytest
 
 from lib import InputError
 from lib.claims import claims, rules
-from lib.claims.rules import Declared, Numbers
 from lib.tables.collection import (
     EMBEDDED,
     ITEMS,
@@ -66,8 +65,7 @@ def paper(monkeypatch, tmp_path):
     """
     tables = {"claims": LISTED, "numbers": QUANTITIES.assign(model="", where="")}
     monkeypatch.setattr(claims, "paper_table", tables.__getitem__)
-    for cached in (claims.listed, claims._declared):
-        cached.cache_clear()
+    claims.listed.cache_clear()
     monkeypatch.setattr(
         Collection, "holds_papers_models", property(lambda study: study.is_published)
     )
@@ -76,8 +74,7 @@ def paper(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(claims, "published_table", lambda name: pd.DataFrame())
     yield tmp_path
-    for cached in (claims.listed, claims._declared):
-        cached.cache_clear()
+    claims.listed.cache_clear()
 
 
 def word(claim, *estimates, study=WORDS):
@@ -359,9 +356,12 @@ def test_claims_read_back_as_they_were_written(paper):
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def says(rule, printed="", within=None, limit=None, **numbers):
-    row = Declared("S1", "x", "", "", "primary", printed, rule, within, limit, "", "")
-    return rules.judge(row, Numbers(**numbers))
+def number(rule, printed="", within=None, limit=None, **numbers):
+    """A row of claims.declared with the numbers that it is given."""
+    row = {"rule": rule, "paper": printed, "within": within, "limit": limit}
+    numbers = dict.fromkeys(claims.NUMBERS) | numbers
+    floats = dict.fromkeys([*claims.NUMBERS, "within", "limit"], float)
+    return pd.DataFrame([row | numbers]).astype(floats)
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,8 @@ def says(rule, printed="", within=None, limit=None, **numbers):
     ],
 )
 def test_rules(expected, rule, given):
-    assert says(rule, **given) is expected
+    [says] = rules.judge(number(rule, **given))["says"]
+    assert pd.isna(says) if expected is None else says == expected
 
 
 def test_a_count_of_models_has_an_exact_interval():
@@ -419,17 +420,17 @@ def test_a_count_of_models_has_an_exact_interval():
 
 
 def test_the_p_that_an_interval_implies():
-    row = Declared("S1", "x", "", "", "primary", "", "above", None, 0.5, "", "")
     # (.7 - .5) / .1 = 2 standard errors above the limit
     low, high = 0.7 - 1.959964 * 0.1, 0.7 + 1.959964 * 0.1
-    assert rules.p_of_interval(row, Numbers(None, 0.7, low, high)) == pytest.approx(
-        0.0455, abs=1e-4
-    )
-    assert rules.p_of_interval(row, Numbers(None, 0.7)) is None
+    sampled = number("above", limit=0.5, corrected=0.7, ci_low=low, ci_high=high)
+    [sampled] = rules.judge(sampled).itertuples()
+    assert rules.p_of_interval(sampled) == pytest.approx(0.0455, abs=1e-4)
+    [counted] = rules.judge(number("above", limit=0.5, corrected=0.7)).itertuples()
+    assert np.isnan(rules.p_of_interval(counted))
 
 
 def test_every_declared_quantity_has_a_rule_a_role_and_a_sentence():
-    declared = claims._declared()
-    assert {row.rule for row in declared if row.role != "shown"} <= set(rules.RULES)
-    assert {row.role for row in declared} == set(rules.ROLES)
-    assert {row.claim for row in declared} <= set(claims.listed().index)
+    table = claims.paper_table("numbers")
+    assert set(table.loc[table["role"] != "shown", "rule"]) <= set(rules.RULES)
+    assert set(table["role"]) == set(rules.ROLES)
+    assert set(table["claim"]) <= set(claims.listed().index) and table["said"].all()

@@ -135,14 +135,10 @@ def word_again(rows: pd.DataFrame) -> str:
 def test_a_second_implementation_of_the_rules_gives_every_word():
     table = COMMITTED[COMMITTED["word"] != "beyond the paper"].copy()
     rows = table[table["role"].isin(ROLES)].copy()
-    declared = [
-        claims.declared(*row)
-        for row in rows[list(claims.NAMES)].itertuples(index=False)
-    ]
-    given = zip(rows.itertuples(), declared, strict=True)
+    rows = claims.declared(rows)
     rows["says"] = [
-        supports(row, one.rule, one.printed, one.within, one.limit)
-        for row, one in given
+        supports(row, row.rule, row.paper, row.within, row.limit)
+        for row in rows.itertuples()
     ]
     rows["has_texts"] = [
         row.evidence == claims.COUNTED

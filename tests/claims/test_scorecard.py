@@ -30,26 +30,6 @@ def gathered() -> pd.DataFrame:
     return table.astype(dict.fromkeys([*claims.NUMBERS, "p_corrected"], float))
 
 
-@pytest.fixture(autouse=True)
-def _declared(monkeypatch):
-    def declared(claim, quantity, prompt="", model=""):
-        return claims.Declared(
-            claim,
-            quantity,
-            "",
-            "",
-            "",
-            "",
-            "rounds",
-            0.0,
-            0.0,
-            f"the {quantity}",
-            "",
-        )
-
-    monkeypatch.setattr(claims, "declared", declared)
-
-
 def test_sentences_are_counted_once_and_questions_of_ours_are_not(gathered):
     assert scorecard.counts(gathered).to_dict() == {
         "holds": 1,
@@ -168,20 +148,14 @@ def test_a_name_without_a_number_is_refused(gathered):
         scorecard.filled("It is {S1/absent}.", gathered)
 
 
-def test_every_statement_is_about_sentences_of_the_paper_and_its_numbers_are_declared(
-    monkeypatch,
-):
-    monkeypatch.undo()
+def test_every_statement_is_about_sentences_of_the_paper_and_its_numbers_are_declared():
     table = claims.paper_table("statements")
     assert len(table) == 8
     assert {name for row in table["claims"] for name in row.split()} <= set(
         claims.listed().index
     )
     for row in table.itertuples():
-        named = [
-            [part or "" for part in match.groups()[:4]]
-            for match in scorecard.NAMED.finditer(row.sentence)
-        ]
-        assert named and all(
-            claims.declared(*names).claim in row.claims.split() for names in named
-        )
+        found = [each.groups("")[:4] for each in scorecard.NAMED.finditer(row.sentence)]
+        named = claims.declared(pd.DataFrame(found, columns=claims.NAMES))
+        assert named["role"].notna().all()
+        assert set(named["claim"]) <= set(row.claims.split())

@@ -68,23 +68,6 @@ def test_a_count_of_skewed_models_has_an_interval():
     assert found["mean"] == pytest.approx(stats.skew(rewards.to_numpy()).mean())
 
 
-def test_correlation_of_matrices_leaves_out_diagonal_and_mirror():
-    one = pd.DataFrame(
-        [[9, 1, 2], [1, 9, 4], [2, 4, 9]], list("abc"), list("abc"), dtype=float
-    )
-    other = pd.DataFrame(
-        [[0, 5, 3], [5, 0, 1], [3, 1, 0]], list("cba"), list("cba"), dtype=float
-    )
-    # a-b, a-c, b-c: 1, 2, 4 against 1, 3, 5; deviations -4/3, -1/3, 5/3 and -2, 0, 2
-    assert agreement.correlation(one, other) == pytest.approx(
-        (8 / 3 + 10 / 3) / (42 / 9 * 8) ** 0.5
-    )
-    assert np.isnan(agreement.correlation(one.iloc[:2, :2], one.iloc[:2, :2]))
-
-
-# --- the map of the models ------------------------------------------------------------------------
-
-
 def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
     # 3-4-5 triangle among them
     points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])
