@@ -46,7 +46,8 @@ class Rows(NamedTuple):
     """Replies that are read together, or whole conversations of one length.
 
     - ids, depths: (rows, width), of each node its token, and its place in the reply
-    - seen: (rows, width, width) bool, which nodes each node sees: its ancestors and itself
+    - seen: (rows, width, width) bool, which nodes each node sees: its ancestors and itself; empty
+      for whole conversations
     - replies: what is read; nodes: those of each, counted over all rows
     """
 
@@ -220,7 +221,7 @@ class Reader:
                 some = [row for row in some if size_of(row) == size_of(some[0])]
             try:
                 with computing(self.model):
-                    found.append(function(laid_out(some)))
+                    found.append(function(laid_out(some, self.limit > 0)))
                 done += len(some)
                 continue
             except (RuntimeError, MemoryError) as error:
@@ -255,17 +256,18 @@ def size_of(row: Row) -> int:
     return row[-1][1][-1] + 1
 
 
-def laid_out(rows: list[Row]) -> Rows:
-    """Return rows as they are read, filled up to one width."""
+def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
+    """Return rows as they are read, filled up to one width; what nodes see for trees alone."""
     width = max(map(size_of, rows))
     ids, depths = np.zeros((2, len(rows), width), np.int64)
-    seen = np.tile(np.eye(width, dtype=bool), (len(rows), 1, 1))
+    seen = np.tile(np.eye(width * are_trees, dtype=bool), (len(rows), 1, 1))
     replies, nodes = [], []
     for number, row in enumerate(rows):
         for reply, path in row:
             ids[number, path] = reply
             depths[number, path] = range(len(path))
-            seen[number][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
+            if are_trees:
+                seen[number][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
             replies.append(reply)
             nodes.append([number * width + node for node in path])
     tensor = torch.from_numpy

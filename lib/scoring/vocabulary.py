@@ -122,10 +122,7 @@ def score_vocabulary(
     collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), datetime.datetime.now(datetime.UTC)
-    for name in prompts:
-        scores.checked_prompt(name)
-    if collection := scores.collection_of(path):
-        refuse_foreign(collection, {model.nickname: model.hub_id})
+    _refuse_place(path, model, prompts)
     tokens = tokens_of(model, token_ids)
     with lock(path):
         table = _table_before(path, overwrite)
@@ -147,8 +144,7 @@ def score_vocabulary(
             name: _shards_of(path, settings, prompt) for name, prompt in prompts.items()
         }
         if missing:
-            bar = tqdm(unit=" replies", desc=model.nickname, disable=not progress)
-            bar.unit_scale = True
+            bar = tqdm(desc=model.nickname, disable=not progress, unit_scale=True)
             with bar, products.compiled(model.backbone, len(missing)):
                 table = _with_rewards(table, model, missing, folders, bar, how)
             about = _about(started, model, before) | {"prompts": scored | missing}
@@ -157,6 +153,16 @@ def score_vocabulary(
         for folder in folders.values():
             shutil.rmtree(folder, ignore_errors=True)
         return table
+
+
+def _refuse_place(path: Path, model: RewardModel, prompts: Iterable[str]) -> None:
+    """Raise InputError for a name that no column can have, and for a model that does not belong
+    into the path's collection.
+    """
+    for name in prompts:
+        scores.checked_prompt(name)
+    if collection := scores.collection_of(path):
+        refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
 def _shards_of(path: Path, settings: dict, prompt: str) -> Path:
