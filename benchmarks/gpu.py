@@ -1,7 +1,7 @@
 """What a GPU says, in one command and one table. Run: python3 -m benchmarks.gpu --out table.md
 
-It needs no more than scoring itself: torch, transformers, numpy, pandas, scipy, safetensors, and
-accelerate for two devices. Models have random weights, made on the card. A section that fails
+It needs no more than scoring itself: torch, transformers, numpy, pandas, scipy and safetensors.
+Models have random weights, made on the card. A section that fails
 leaves its error in the table, and the others go on. Without a card: --device cpu --small, which
 shows that every section runs.
 """
@@ -208,15 +208,6 @@ def whole_vocabulary(name: str, asked: argparse.Namespace) -> Iterator[Row]:
         )
     reader.WIDTH = 128
     yield f"{name}: all finite", bool(np.isfinite(first).all())
-    some = texts[: 64 if asked.small else 1024]
-    papers = partial(scoring.the_papers_way, model, QUESTION, some)
-    papers()
-    took, _ = timed(papers, asked.device)
-    per_reply = timed(partial(read.rewards, inputs.suffixes), asked.device)[0]
-    yield (
-        f"{name}: times as fast as the paper's way",
-        (took / len(some)) / (per_reply / len(texts)),
-    )
 
 
 def _whole(read: Reader, replies: list, size: int) -> np.ndarray:
@@ -250,26 +241,6 @@ def searching(asked: argparse.Namespace) -> Iterator[Row]:
     yield f"search: four of {budget} evaluations, s", seconds
 
 
-def two_devices(asked: argparse.Namespace) -> Iterator[Row]:
-    """Score with one layer on another device: a second card if there is one, else the CPU."""
-    from accelerate.hooks import AlignDevicesHook, add_hook_to_module
-
-    other = "cuda:1" if torch.cuda.device_count() > 1 else "cpu"
-    small = SimpleNamespace(**vars(asked) | {"small": True})
-    model = model_for("Llama-3.1-8B", small, torch.float32)
-    ids = [(int(i), 400) for i in range(300, 400)]
-    expected = vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
-    hook = AlignDevicesHook(
-        execution_device=other, io_same_device=True, place_submodules=True
-    )
-    add_hook_to_module(model.backbone.layers[1], hook)
-    rewards = vocabulary.score_replies(model, QUESTION, ids, reply_mode="ids")
-    yield (
-        f"one layer on {other}: largest difference",
-        float(np.abs(rewards - expected).max()),
-    )
-
-
 def tests(asked: argparse.Namespace) -> Iterator[Row]:
     """Run the tests whose tensors are on the device where there is one."""
     chosen = TESTS[:1] if asked.small else TESTS
@@ -296,7 +267,6 @@ def tests(asked: argparse.Namespace) -> Iterator[Row]:
 SECTIONS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     "machine": about_machine,
     "both-devices": both_devices,
-    "two-devices": two_devices,
     "llama": partial(whole_vocabulary, "Llama-3.1-8B"),
     "search": searching,
     "gemma": partial(whole_vocabulary, "Gemma-2-27B"),
@@ -335,7 +305,8 @@ def run(sections: Sequence[str], asked: argparse.Namespace) -> pd.DataFrame:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the sections that are asked for. Return 1 if one failed."""
-    parser = scoring.arguments(__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument(
         "sections",
         nargs="*",

@@ -1,12 +1,10 @@
 """How fast scoring is, beside one cache by transformers alone and beside oneDNN's products. Run:
 python -m benchmarks.scoring
 
-Models have random weights, whose arithmetic costs what that of trained ones costs. Ways run in turn
-within one process, and seconds are the processor's, so that ratios hold on a busy machine. The
-report replaces its part of benchmarks/README.md. For a GPU: benchmarks.gpu.
+Ways run in turn within one process, and seconds are the processor's, so that ratios hold on a busy
+machine. The report replaces its part of benchmarks/README.md. For a GPU: benchmarks.gpu.
 """
 
-import argparse
 import json
 import platform
 import time
@@ -32,7 +30,7 @@ from transformers import (
 from lib.models import conversations
 from lib.models.conversations import Inputs
 from lib.models.heads import new_head
-from lib.models.reward_models import RewardModel
+from lib.models.reward_models import RewardModel, load
 from lib.scoring import products
 from lib.scoring.reader import Reader
 
@@ -54,30 +52,18 @@ TEMPLATES = {
     "gemma": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}\n"
     "{{ m.content | trim }}<|eot_id|>\n{% endfor %}",
 }
-SMALL = {
-    "hidden_size": 512,
-    "intermediate_size": 1536,
-    "num_hidden_layers": 8,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "head_dim": 64,
-}
+# the replies, tokens of its vocabulary, that each of them reads at most
+MODELS = {"F-Lla-64": 100_000, "V-Smol-135M": 200}
 
 # --- random models --------------------------------------------------------------------------------
 
 
 def tokenizer_of(
-    size: int, family: str, words: Sequence[str] | None = None
+    size: int, family: str, words: Sequence[str]
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer of `size` ids: merges learnt from common words, then whole words
     until it is full.
-
-    words: by default the 300,000 most frequent ones of English.
     """
-    if words is None:
-        import wordfreq  # here, because a machine with a GPU may not have it
-
-        words = wordfreq.top_n_list("en", 300_000)
     bytes_of = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     bpe = tokenizers.Tokenizer(tokenizers.models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -142,30 +128,6 @@ def random_model(
 
 
 @torch.inference_mode()
-def the_papers_way(
-    model: RewardModel, prompt: str, texts: list[str], batch: int = 128
-) -> np.ndarray:
-    """Rewards as the paper's code computes them: template each reply, tokenise, pad, read
-    everything whole.
-    """
-    rewards = []
-    for start in range(0, len(texts), batch):
-        rendered = [
-            conversations.render(model.tokenizer, prompt, [text])[0]
-            for text in texts[start : start + batch]
-        ]
-        encoded = model.tokenizer(rendered, padding=True, return_tensors="pt").to(
-            model.device
-        )
-        hidden = model.backbone(
-            encoded["input_ids"], attention_mask=encoded["attention_mask"]
-        ).last_hidden_state
-        last = encoded["attention_mask"].sum(1) - 1
-        rewards.append(model.head(hidden[torch.arange(len(last)), last].float()).cpu())
-    return torch.cat(rewards).numpy()
-
-
-@torch.inference_mode()
 def with_one_cache(
     model: RewardModel, inputs: Inputs, tokens: int = 2048
 ) -> np.ndarray:
@@ -182,7 +144,7 @@ def with_one_cache(
             copies = [[x.expand(len(some), -1, -1, -1) for x in pair] for pair in kept]
             ids = torch.tensor([inputs.suffixes[i] for i in some])
             states = model.backbone(ids, past_key_values=DynamicCache(copies))[0]
-            rewards[some] = model.head(states[:, -1].float())
+            rewards[some] = model.head(states[:, -1].float(), None)
     return rewards
 
 
@@ -198,46 +160,33 @@ def in_turn(ways: dict, clock=time.process_time) -> tuple[dict, dict]:
     return {name: float(np.median(all_)) for name, all_ in took.items()}, results
 
 
-def report(replies: int = 2000) -> pd.DataFrame:
-    """A row for replies that are drawn, and one for a part of the vocabulary in which they begin
-    alike.
-    """
-    tokenizer = tokenizer_of(16_384, "llama")
-    model = random_model("llama", tokenizer, torch.float32, SMALL)
-    texts = conversations.vocabulary(tokenizer)["text"].tolist()
-    whole = model.inputs_for(QUESTION, texts)
-    drawn = np.random.default_rng(0).permutation(len(whole.suffixes))[:replies]
-    parts = {
-        "random": [whole.suffixes[i] for i in drawn],
-        "beginning alike": sorted(whole.suffixes)[:replies],
-    }
+def report() -> pd.DataFrame:
+    """A row for each model: its whole vocabulary, or tokens of it that are drawn."""
     rows = []
-    for name, suffixes in parts.items():
-        inputs = replace(whole, suffixes=suffixes)
-        read = {
-            onednn: Reader(replace(model, onednn=onednn), inputs)
-            for onednn in (False, True)
-        }
+    for name, replies in MODELS.items():
+        model = load(name, device="cpu")
+        texts = conversations.vocabulary(model.tokenizer)["text"]
+        some = texts.sample(min(replies, len(texts)), random_state=0).tolist()
+        inputs = model.inputs_for(QUESTION, some)
+        usual, quick = (
+            Reader(replace(model, onednn=each), inputs) for each in (False, True)
+        )
         took, found = in_turn(
             {
-                "torch's products, s": partial(read[False].rewards, suffixes),
-                "oneDNN's, s": partial(read[True].rewards, suffixes),
+                "rows, s": partial(usual.rewards, inputs.suffixes),
+                "with oneDNN, s": partial(quick.rewards, inputs.suffixes),
                 "one cache, s": partial(with_one_cache, model, inputs),
             }
         )
-        usual, quick, rival = found.values()
-        rows.append(
-            {
-                "replies": f"{len(suffixes)} {name}",
-                "tokens": sum(map(len, suffixes)),
-                **took,
-                "oneDNN's / torch's": took["oneDNN's, s"] / took["torch's products, s"],
-                "one cache / ours": took["one cache, s"] / took["torch's products, s"],
-                "largest difference": float(np.abs(usual - rival).max()),
-                "of oneDNN": float(np.abs(usual - quick).max()),
-                "sd of rewards": float(usual.std()),
-            }
-        )
+        row = {
+            "model": name,
+            "inputs": len(inputs.suffixes),
+            "tokens": sum(map(len, inputs.suffixes)),
+        }
+        first = found["rows, s"]
+        apart = [np.abs(each - first).max() / first.std() for each in found.values()]
+        row |= took | {"rows / one cache": took["rows, s"] / took["one cache, s"]}
+        rows.append(row | {"largest difference, sd": float(max(apart))})
     return pd.DataFrame(rows)
 
 
@@ -314,22 +263,11 @@ def write_report(section: str, text: str, page: Path = README) -> None:
     page.write_text(f"{before}{start}\n{text.strip()}\n{end}{rest.split(end)[1]}")
 
 
-def arguments(description: str) -> argparse.ArgumentParser:
-    """A command line with --device: cpu or cuda, by default the best there is."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(
-        "--device",
-        choices=["cpu", "cuda"],
-        default="cuda" if torch.cuda.is_available() else "cpu",
-    )
-    return parser
-
-
 def main() -> None:
     torch.set_num_threads(1)
-    pays = "pays" if products.onednn_pays() else "is not taken for its products"
-    lines = f"{machine('cpu')}; oneDNN {pays} here"
-    write_report("scoring on a cpu", f"{lines}\n\n{table(report())}")
+    pays = "is taken" if products.onednn_pays() else "is not taken by itself"
+    text = f"{machine('cpu')}; oneDNN {pays} here.\n\n{table(report())}"
+    write_report("scoring on a cpu", text)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@ from tqdm import tqdm
 
 from .. import InputError
 from ..io import is_of_memory
-from ..models import checkpoints
+from ..models.files import enough_memory
 from ..models.hardware import release
 from ..models.layers import Layers
 from ..models.reward_models import RewardModel
-from .reader import Part, Reader, Rows
+from .products import computing
+from .reader import Reader, Rows
+from .vocabulary import Part
 
 # of all replies; a rank that stays as near as this to the final one is settled
 NEAR = 0.05
@@ -34,11 +36,12 @@ class LayerByLayer(Reader):
 
     - norm: what states pass before the head reads them. The last layer ends with the final norm.
     - held: the rows of the replies, and their states on the CPU; order: the replies' numbers
+    - at_once: how many rows a layer reads at once; fewer once memory ran out
     """
 
-    by_layer = True
     norm: torch.nn.Module = torch.nn.Identity()
     held: Sequence[tuple[Rows, Tensor]] = ()
+    at_once = 2**30
     order: Sequence[int] = ()
 
     def read_prompt(self) -> None:
@@ -54,16 +57,13 @@ class LayerByLayer(Reader):
 
     def hold(self, part: Part) -> None:
         """Put the replies of a part into rows, and embed them."""
-        rows, self.order = self.in_batches(part.replies, lambda rows: rows)
-        ids = torch.cat([each.ids.flatten() for each in rows])
+        batches, self.order = self.in_batches(part.replies, lambda rows: rows)
+        ids = torch.cat([rows.ids.flatten() for rows in batches])
         with torch.no_grad():
             flat = layers_of(self.model).embed(ids).cpu()  # (tokens, d)
-        states = flat.split([each.ids.numel() for each in rows])
-        shaped = [
-            some.unflatten(0, each.ids.shape)
-            for each, some in zip(rows, states, strict=True)
-        ]
-        self.held = list(zip(rows, shaped, strict=True))
+        sizes = [rows.ids.numel() for rows in batches]
+        each = zip(batches, flat.split(sizes), strict=True)
+        self.held = [(rows, some.unflatten(0, rows.ids.shape)) for rows, some in each]
 
     @torch.inference_mode()
     def through(self, layer: torch.nn.Module) -> None:
@@ -71,26 +71,30 @@ class LayerByLayer(Reader):
         runs out.
         """
         self.stage = layer
-        with self.computing():
+        with computing(self.model), enough_memory("read one row of replies"):
             if self.limit:
-                prompt = torch.tensor([self.inputs.conversation.prefix_ids])
+                prompt = torch.tensor([self.inputs.prefix_ids])
                 first = not len(self.hidden)
                 embed = layers_of(self.model).embed
                 self.enter(embed(prompt) if first else self.hidden[None])
-            left, done = list(self.held), []
-            while left:
-                rows, states = left.pop(0)
-                try:
-                    done.append((rows, self.states(rows, states).cpu()))
-                    continue
-                except (RuntimeError, MemoryError) as error:
-                    if len(states) == 1 or not is_of_memory(error):
-                        with checkpoints.enough_memory("read one reply"):
-                            raise
-                # out of the except clause, whose traceback holds what was too large
-                release()
-                left[:0] = _halves(rows, states)
-            self.held = done
+            self.held = [(rows, self.in_pieces(rows, some)) for rows, some in self.held]
+
+    def in_pieces(self, rows: Rows, states: Tensor) -> Tensor:
+        """Return the states of some rows after the stage, read in pieces of `at_once` rows."""
+        found: list[Tensor] = []
+        while (start := sum(map(len, found))) < len(states):
+            some = slice(start, start + self.at_once)
+            piece = rows._replace(depths=rows.depths[some], seen=rows.seen[some])
+            try:
+                found.append(self.states(piece, states[some]).cpu())
+                continue
+            except (RuntimeError, MemoryError) as error:
+                if len(states[some]) == 1 or not is_of_memory(error):
+                    raise
+            # out of the except clause, whose traceback holds what was too large
+            release()
+            self.at_once = len(states[some]) // 2
+        return torch.cat(found)
 
     @torch.inference_mode()
     def read_off(self) -> np.ndarray:
@@ -122,22 +126,6 @@ class LayerByLayer(Reader):
             for number, part, reader in after_layers(model, together, bar):
                 if number == last:
                     yield part, reader.read_off()
-
-
-def _halves(rows: Rows, states: Tensor) -> Iterator[tuple[Rows, Tensor]]:
-    """Yield the first rows with their states, and then the others."""
-    middle = len(states) // 2
-    before = middle * states.shape[1]  # nodes
-    count = sum(nodes[0] < before for nodes in rows.nodes)
-    for some, which, start in (
-        (slice(middle), slice(count), 0),
-        (slice(middle, None), slice(count, None), before),
-    ):
-        depths = None if rows.depths is None else rows.depths[some]
-        seen = None if rows.seen is None else rows.seen[some]
-        nodes = [[node - start for node in path] for path in rows.nodes[which]]
-        half = Rows(rows.ids[some], depths, seen, rows.replies[which], nodes)
-        yield half, states[some]
 
 
 def layers_of(model: RewardModel) -> Layers:
@@ -188,7 +176,7 @@ def after_layers(
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
         for part, reader in zip(parts, readers, strict=True):
-            with checkpoints.enough_memory(HOLD):
+            with enough_memory(HOLD):
                 if number == 0:
                     if not reader.limit:
                         reader.report()
@@ -196,7 +184,7 @@ def after_layers(
                 reader.through(layer)
             yield number, part, reader
             # In shares of replies, whose sum may come out a little too large
-            share = len(part.numbers) * layers.bytes_of(number) / layers.bytes
+            share = len(part.replies) * layers.bytes_of(number) / layers.bytes
             left = max(0, (bar.total or 0) - bar.n)
             bar.update(min(share, left))
             reader.stage = model.backbone
@@ -222,7 +210,7 @@ def rewards_by_layer(
     norm = layers.final_norm()
     shape = (layers.count, len(inputs.suffixes))
     rewards = np.empty(shape, dtype=np.float32)
-    parts = [Part(inputs, range(len(inputs.suffixes)))]
+    parts = [Part(inputs, inputs.suffixes)]
     for number, _, reader in after_layers(model, parts):
         is_last = number == layers.count - 1
         reader.norm = torch.nn.Identity() if is_last else norm

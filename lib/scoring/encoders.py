@@ -12,10 +12,8 @@ from .reader import Reader, Rows
 class WholeConversations(Reader):
     """A prompt that is read again with each reply, by a model that is called for rewards."""
 
-    extends = False
-
-    def limit_of(self, config: PreTrainedConfig) -> tuple[int, str]:
-        return 0, "it is an encoder, whose states depend on all tokens"
+    def longest(self, config: PreTrainedConfig) -> int:
+        return 0  # an encoder's states depend on all tokens
 
     def states(self, rows: Rows, given: Tensor) -> Tensor:
         """Return the model's logits, (replies, labels), for ids or embeddings."""

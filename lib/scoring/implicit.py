@@ -27,7 +27,6 @@ class LogRatio(Reader):
     """A prompt as both language models have read it: the log-ratio of every reply, in batches."""
 
     model: "ImplicitRewardModel"
-    extends = False
 
     def __init__(
         self, model: "ImplicitRewardModel", inputs: Inputs, tokens: int | None = None
@@ -48,6 +47,8 @@ class LogRatio(Reader):
             self.halves.append(half)
 
     def rewards_of(self, rows: Rows) -> Tensor:
+        for half in self.halves:
+            half.limit = self.limit
         policy, reference = (half.rewards_of(rows) for half in self.halves)
         return self.model.beta * (policy - reference)
 
@@ -68,19 +69,17 @@ class LogProbability(Reader):
 
     def read(self, rows: Rows, states: Tensor) -> Tensor:
         """Return the log-probability of the counted tokens of each reply, (n,) float32."""
-        flat = states.flatten(0, 1)
-        if rows.seen is not None:
-            # the prompt's last state, before each reply's first token, has number -1
-            flat = torch.cat([flat, self.hidden[self.length - 1][None]])
+        # the prompt's last state, before each reply's first token, has number -1
+        flat = torch.cat([states.flatten(0, 1), self.hidden[-1:].to(states)])
+        start = 0 if self.limit else self.length  # of the reply in what is read
         before: list[int] = []
         counted: list[int] = []
         sizes = []
-        for reply, nodes in zip(rows.replies, rows.nodes, strict=True):
-            first = -1 if rows.seen is not None else nodes[0] - 1
-            size = len(reply) - self.left_out
-            before += [first, *nodes][:size]
-            counted += reply[:size]
-            sizes.append(size)
+        for read, nodes in zip(rows.replies, rows.nodes, strict=True):
+            end = len(read) - self.left_out
+            before += [-1, *nodes][start:end]
+            counted += read[start:end]
+            sizes.append(end - start)
         # each state once, however many tokens follow it
         places, of_token = torch.tensor(before).unique(return_inverse=True)
         logits = self._logits(flat[places])

@@ -4,9 +4,9 @@ On AMD processors with AVX-512, MKL multiplies float32 matrices at the rate of A
 which torch ships too, at about twice that rate. Benchmarks/scoring.md measures it.
 """
 
-import contextlib
 from collections.abc import Iterator
-from functools import cache, partial
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -30,56 +30,42 @@ def is_small(model: RewardModel) -> bool:
 @cache
 def onednn_pays() -> bool:
     """Return whether this is an AMD processor with AVX-512."""
-    with contextlib.suppress(OSError):
-        about = Path("/proc/cpuinfo").read_text()
-        return "AuthenticAMD" in about and "avx512f" in about
-    return False
+    file = Path("/proc/cpuinfo")
+    about = file.read_text() if file.exists() else ""
+    return "AuthenticAMD" in about and "avx512f" in about
 
 
 def by_onednn(model: RewardModel) -> bool:
     """Return whether oneDNN multiplies for this model: as a table says, or where it pays."""
-    on_cpu = torch.device(model.device).type == "cpu"
-    if not on_cpu or model.dtype != "float32" or is_small(model):
-        return False
-    return onednn_pays() if model.onednn is None else model.onednn
+    pays = onednn_pays() if model.onednn is None else model.onednn
+    can = torch.device(model.device).type == "cpu" and model.dtype == "float32"
+    return pays and can and not is_small(model)
 
 
-@contextlib.contextmanager
-def computing(model: RewardModel, stage: nn.Module) -> Iterator[None]:
-    """Let a stage of this model compute as is quickest, while this lasts."""
-    linear = []
-    if by_onednn(model):
-        linear = [each for each in stage.modules() if type(each) is nn.Linear]
-    with one_thread(is_small(model)):
-        for each in linear:
-            each.forward = partial(_product, each)  # type: ignore[method-assign]
-        try:
+@contextmanager
+def computing(model: RewardModel) -> Iterator[None]:
+    """Let a model compute as is quickest, while this lasts."""
+    usual = nn.Linear.forward
+    if by_onednn(model) and not torch.is_grad_enabled():
+        nn.Linear.forward = _product  # type: ignore
+    try:
+        with one_thread(is_small(model)):
             yield
-        finally:
-            for each in linear:
-                del each.forward
+    finally:
+        nn.Linear.forward = usual  # type: ignore
 
 
 def _product(layer: nn.Linear, states: Tensor) -> Tensor:
-    if torch.is_grad_enabled():
-        return nn.Linear.forward(layer, states)
-    weight, bias = layer.weight, layer.bias
-    return torch.ops.mkldnn._linear_pointwise(states, weight, bias, "none", [], "")
+    product = torch.ops.mkldnn._linear_pointwise
+    return product(states, layer.weight, layer.bias, "none", [], "")
 
 
-@contextlib.contextmanager
-def compiled(backbone: PreTrainedModel, prompts: int) -> Iterator[None]:
+def compiled(backbone: PreTrainedModel, prompts: int) -> ExitStack:
     """Let norms and MLPs be compiled on a GPU while this lasts, if so many prompts pay for it."""
-    usual = {}
+    undo = ExitStack()
     if prompts >= PROMPTS and backbone.device.type == "cuda":
-        classes = {type(part) for part in backbone.modules()}
-        usual = {
-            each: each.forward for each in classes if each.__name__.endswith(PARTS)
-        }
-    for each, forward in usual.items():
-        each.forward = torch.compile(forward, dynamic=True)
-    try:
-        yield
-    finally:
-        for each, forward in usual.items():
-            each.forward = forward
+        for each in {type(part) for part in backbone.modules()}:
+            if each.__name__.endswith(PARTS):
+                undo.callback(setattr, each, "forward", each.forward)
+                each.forward = torch.compile(each.forward, dynamic=True)
+    return undo

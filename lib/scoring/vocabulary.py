@@ -4,15 +4,15 @@
 by shard, each a file that is renamed when it is whole, so that a stopped run can continue.
 """
 
-import contextlib
 import datetime
 import hashlib
 import json
-import os
 import platform
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,19 +22,12 @@ from tqdm import tqdm
 from .. import InputError, io
 from ..io import lock, replacing
 from ..models import conversations
-from ..models.conversations import Inputs
+from ..models.conversations import Ids, Inputs
 from ..models.reward_models import RewardModel
 from ..tables import scores
 from ..tables.registry import refuse_foreign
 from . import products
-from .reader import Part, reader_of
-
-# dtype -> what to load instead if rewards are not finite
-WIDER = {
-    "float16": "--dtype bfloat16 or --dtype float32",
-    "bfloat16": "--dtype float32",
-    "the server's dtype": "float32 on the server",
-}
+from .reader import reader_of
 
 
 def score_replies(
@@ -58,27 +51,16 @@ def score_replies(
 
 def score_inputs(model: RewardModel, inputs: Iterable[Inputs]) -> list[np.ndarray]:
     """Return the rewards of the replies to each prompt, (replies,) float32. See score_replies."""
-    asked = [extend_prefix(model, each) for each in inputs]
-    parts = [Part(each, range(len(each.suffixes))) for each in asked]
+    parts = [Part(each, each.suffixes) for each in inputs]
     return [rewards[part.inputs.group] for part, rewards in score(model, parts)]
 
 
-def extend_prefix(model: RewardModel, inputs: Inputs) -> Inputs:
-    """Return the same inputs, with what all suffixes begin with moved into the prefix.
+class Part(NamedTuple):
+    """Some of the replies to one prompt, as the model reads them, and whatever goes along."""
 
-    Each suffix keeps its last id. Nothing moves where the reply is needed whole, or a gate reads.
-    """
-    gate = inputs.conversation.gate_position
-    common = os.path.commonprefix([suffix[:-1] for suffix in inputs.suffixes])
-    if gate is not None or not reader_of(model).extends or len(inputs.suffixes) < 2:
-        return inputs
-    prefix = inputs.prefix_ids + tuple(common)
-    return replace(
-        inputs,
-        conversation=replace(inputs.conversation, prefix_ids=prefix),
-        prefix_ids=prefix,
-        suffixes=[suffix[len(common) :] for suffix in inputs.suffixes],
-    )
+    inputs: Inputs
+    replies: Sequence[Ids]
+    about: Any = None
 
 
 def score(
@@ -89,24 +71,32 @@ def score(
     Parts of one prompt follow each other. InputError for rewards that are not finite.
     """
     bar = tqdm(disable=True) if bar is None else bar
-    for part, rewards in reader_of(model).each(model, parts, bar):
-        bad = np.argwhere(~np.isfinite(rewards))
-        if len(bad):
-            ids = part.inputs.reply_ids[part.numbers[bad[0][0]]]
-            prompt = part.inputs.conversation.prompt
-            # in float32 the weights themselves are the likely cause, not their dtype
-            remedy = (
-                f"load the model with {WIDER[model.dtype]}"
-                if model.dtype in WIDER
-                else "its weights may be damaged, since it is computed in "
-                f"{model.dtype}: download the checkpoint again"
-            )
+    each = getattr(reader_of(model), "each", _prompt_by_prompt)
+    for part, rewards in each(model, parts, bar):
+        if not np.isfinite(rewards).all():
+            place = np.argwhere(~np.isfinite(rewards))[0]
+            number = part.inputs.suffixes.index(part.replies[place[0]])
+            ids = part.inputs.reply_ids[number]
             raise InputError(
                 f"the reward of the reply {model.tokenizer.decode(ids)[:80]!r} to the prompt "
-                f"{prompt[:80]!r} is {rewards[tuple(bad[0])]} (its token ids: "
-                f"{str([*ids][:8])[1:-1]}); {remedy}"
+                f"{part.inputs.conversation.prompt[:80]!r} is {rewards[tuple(place)]} (its token "
+                f"ids: {str([*ids][:8])[1:-1]}); compute it with --dtype float32 in place of "
+                f"{model.dtype}, or download the checkpoint again: its weights may be damaged"
             )
         yield part, rewards
+
+
+def _prompt_by_prompt(
+    model: RewardModel, parts: Iterable[Part], bar: tqdm
+) -> Iterator[tuple[Part, np.ndarray]]:
+    reader = tokens = None
+    for part in parts:
+        if reader is None or reader.inputs is not part.inputs:
+            # as many tokens at once as there was memory for before
+            reader = reader_of(model)(model, part.inputs, tokens)
+        yield part, reader.rewards(part.replies)
+        tokens = reader.tokens
+        bar.update(len(part.replies))
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -132,94 +122,81 @@ def score_vocabulary(
     collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), datetime.datetime.now(datetime.UTC)
+    _refuse_place(path, model, prompts)
+    tokens = tokens_of(model, token_ids)
+    with lock(path):
+        table = _table_before(path, overwrite)
+        before = table.attrs.get("metadata", {})
+        if before:  # products as they were, also on another processor
+            model = replace(model, onednn="products" in before)
+        settings = settings_of(model, tokens, **how)
+        if differ := _differences(table, settings, prompts):
+            if not overwrite:
+                raise InputError(
+                    f"{path} holds scores of other settings ({', '.join(differ)}); score into "
+                    "another collection, or delete it"
+                )
+            before = {}
+        scored = before.get("prompts", {})
+        table = table if scored else tokens
+        missing = {name: prompts[name] for name in prompts if name not in scored}
+        folders = {
+            name: _shards_of(path, settings, prompt) for name, prompt in prompts.items()
+        }
+        if missing:
+            bar = tqdm(desc=model.nickname, disable=not progress, unit_scale=True)
+            with bar, products.compiled(model.backbone, len(missing)):
+                table = _with_rewards(table, model, missing, folders, bar, how)
+            about = _about(started, model, before) | {"prompts": scored | missing}
+            scores.write(table, path, settings | about)
+            table = scores.read(path)
+        for folder in folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
+        return table
+
+
+def _refuse_place(path: Path, model: RewardModel, prompts: Iterable[str]) -> None:
+    """Raise InputError for a name that no column can have, and for a model that does not belong
+    into the path's collection.
+    """
     for name in prompts:
         scores.checked_prompt(name)
     if collection := scores.collection_of(path):
         refuse_foreign(collection, {model.nickname: model.hub_id})
-    tokens = tokens_of(model, token_ids)
-    with lock(path):
-        table = _table_before(path, overwrite)
-        model, folder = _as_begun(model, table, path, tokens, how)
-        settings = settings_of(model, tokens, **how)
-        if differ := _differences(table, settings, prompts):
-            if not overwrite:
-                raise _other_settings(path, differ)
-            table = pd.DataFrame()
-        before = table.attrs.get("metadata", {})
-        scored = before.get("prompts", {})
-        missing = {name: prompts[name] for name in prompts if name not in scored}
-        if missing:
-            run = about_run(model)
-            with tqdm(
-                unit=" replies",
-                desc=model.nickname,
-                unit_scale=reader_of(model).by_layer,
-                disable=not progress,
-            ) as bar:
-                table = table if scored else tokens
-                table = _with_rewards(table, model, missing, folder, bar, how)
-            about = _about_when(started, before, run) | {"prompts": scored | missing}
-            scores.write(table, path, settings | run | about)
-            table = scores.read(path)
-        _remove(folder, prompts.values())
-        return table
 
 
-def _other_settings(path: Path, differ: Sequence[str]) -> InputError:
-    return InputError(
-        f"{path} holds scores of other settings ({', '.join(differ)}); score into another "
-        "collection, or delete it"
-    )
+def _shards_of(path: Path, settings: dict, prompt: str) -> Path:
+    """Return the folder of a prompt's shards. Rewards of other versions may differ a little, so
+    these have another one.
+    """
+    made_by = _hash_of([settings, io.versions(), prompt])
+    return path.with_name(f"{path.stem}.{made_by}.shards")
 
 
-def _about_when(started: datetime.datetime, before: dict, run: dict) -> dict:
-    """Return when a run took place, in UTC, and what the table says of earlier ones, which may have
-    had other versions and another device.
+def _about(started: datetime.datetime, model: RewardModel, before: dict) -> dict:
+    """Return when and by what a run was made, and what the table says of earlier ones, which may
+    have had other versions and another device.
     """
     took = datetime.datetime.now(datetime.UTC) - started
-    about: dict = {
+    about = {
         "start": started.isoformat(timespec="seconds"),
         "seconds": round(took.total_seconds(), 1),
     }
-    if before.get("prompts"):
-        earlier = {key: before.get(key) for key in ("prompts", *run)}
-        about["earlier"] = [*before.get("earlier", []), earlier]
-    return about
+    if before:
+        about["earlier"] = [*before.pop("earlier", []), before]
+    return about_run(model) | about
 
 
 def _table_before(path: Path, overwrite: bool) -> pd.DataFrame:
     """Return the table at this path; an empty one if there is none, or a damaged one to be
     overwritten.
     """
-    if not path.exists():
-        return pd.DataFrame()
     try:
-        return scores.read(path)
-    except InputError as error:
-        if not overwrite:
-            raise
-        tqdm.write(f"scored again, because {error}")
-        return pd.DataFrame()
-
-
-def _as_begun(
-    model: RewardModel, table: pd.DataFrame, path: Path, tokens: pd.DataFrame, how: dict
-) -> tuple[RewardModel, Path]:
-    """Return the model with the products by which the table or its shards were begun, and the
-    folder of the shards.
-    """
-
-    def folder_of(model: RewardModel) -> Path:
-        # rewards of other versions may differ a little, so these do not continue their shards
-        parts = [settings_of(model, tokens, **how), about_run(model)["versions"]]
-        return path.with_name(f"{path.stem}.{_hash_of(parts)}.shards")
-
-    other = replace(model, onednn=not products.by_onednn(model))
-    if metadata := table.attrs.get("metadata"):
-        model = replace(model, onednn="products" in metadata)
-    elif folder_of(other).is_dir():
-        model = other
-    return model, folder_of(model)
+        return scores.read(path) if path.exists() else pd.DataFrame()
+    except InputError:
+        if overwrite:
+            return pd.DataFrame()
+        raise
 
 
 def _differences(table: pd.DataFrame, settings: dict, prompts: dict) -> list[str]:
@@ -239,7 +216,7 @@ def _with_rewards(
     table: pd.DataFrame,
     model: RewardModel,
     prompts: dict[str, str],
-    folder: Path,
+    folders: dict[str, Path],
     bar: tqdm,
     how: dict[str, str],
 ) -> pd.DataFrame:
@@ -247,76 +224,47 @@ def _with_rewards(
     shards are only read.
     """
     found: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
-    replies = replies_of(table, how.get("reply_mode", "text"))
+    ids = [(i,) for i in table["token_id"].tolist()]
+    replies = ids if how.get("reply_mode") == "ids" else table["text"].tolist()
 
     def unscored() -> Iterator[Part]:
         nonlocal table
         for name, prompt in prompts.items():
             inputs = model.inputs_for(prompt, replies, **how)
             if not (found or bar.disable):
-                _report_readings(model, inputs)
+                for line in model.readings(inputs.conversation):
+                    tqdm.write(f"{model.nickname}: {line}")
             table = with_inputs(table, inputs)
-            count = len(inputs.suffixes)
-            bar.total = bar.total or count * len(prompts)
-            rewards = found[name] = np.empty(count, dtype=np.float32)
-            shards = _shards(inputs, reader_of(model).per_shard)
-            for number, some in enumerate(shards):
-                file = folder / f"{_hash_of(prompt)}-{number:05d}.rewards"
-                if (known := _shard(file, len(some))) is None:
-                    yield Part(inputs, some, (rewards, file))
-                else:
-                    rewards[some] = known
-                    bar.update(len(some))
+            bar.total = len(inputs.suffixes) * len(prompts)
+            rewards = found[name] = np.empty(len(inputs.suffixes), dtype=np.float32)
+            most = reader_of(model).per_shard
+            yield from _unfinished(inputs, folders[name], most, rewards)
 
-    with products.compiled(model.backbone, len(prompts)):
-        for part, of_part in score(model, unscored(), bar):
-            rewards, file = part.about
-            _write_shard(file, of_part)
-            rewards[part.numbers] = of_part
+    for part, of_part in score(model, unscored(), bar):
+        rewards, some, file = part.about
+        # the file is there only when it is whole
+        with replacing(file) as unfinished:
+            unfinished.write_bytes(of_part.tobytes())
+        rewards[some] = of_part
     columns = {name: found[name][table["input_group"]] for name in prompts}
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
 
 
-def _report_readings(model: RewardModel, inputs: Inputs) -> None:
-    """Print what is unusual about how such conversations are read."""
-    for line in model.readings(inputs.conversation):
-        tqdm.write(f"{model.nickname}: {line}")
-
-
-def _write_shard(file: Path, rewards: np.ndarray) -> None:
-    """Write the rewards of a shard; the file is there only when it is whole."""
-    with replacing(file) as unfinished:
-        unfinished.write_bytes(rewards.tobytes())
-
-
-def _shards(inputs: Inputs, most: int) -> Iterator[list[int]]:
-    """Yield the replies' numbers, so many at most; replies that begin alike stand together."""
+def _unfinished(
+    inputs: Inputs, folder: Path, most: int, rewards: np.ndarray
+) -> Iterator[Part]:
+    """Yield the shards that no earlier run wrote, `most` replies in each, and put the others into
+    the rewards. Replies that begin alike stand together.
+    """
     suffixes = inputs.suffixes
     order = sorted(range(len(suffixes)), key=suffixes.__getitem__)
     for start in range(0, len(order), most):
-        yield order[start : start + most]
-
-
-def _shard(file: Path, count: int) -> np.ndarray | None:
-    """Return the rewards, (count,) float32, that an earlier run wrote; None if there are none."""
-    if not file.is_file():
-        return None
-    rewards = np.fromfile(file, dtype=np.float32)
-    if len(rewards) == count:
-        return rewards
-    tqdm.write(f"{file} is damaged; its replies are scored again")
-    return None
-
-
-def _remove(folder: Path, prompts: Iterable[str]) -> None:
-    """Remove the shards of these prompts, whole or not, and the folder once it is empty."""
-    done = {_hash_of(prompt) for prompt in prompts}
-    for file in folder.glob("*"):
-        if file.name.removeprefix(".").partition("-")[0] in done:
-            file.unlink(missing_ok=True)
-    # it is not there, or holds shards of other prompts
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+        some = order[start : start + most]
+        file = folder / f"{start:07d}.rewards"
+        if file.is_file() and file.stat().st_size == 4 * len(some):
+            rewards[some] = np.fromfile(file, dtype=np.float32)
+        else:
+            yield Part(inputs, [suffixes[i] for i in some], (rewards, some, file))
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
@@ -359,20 +307,9 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
         raise InputError(
             f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary"
         )
-    known = set(model.tokenizer.get_vocab().values())
-    vocabulary = pd.Series(sorted(known))
-    count = min(tokens, len(vocabulary))
-    drawn = vocabulary.sample(count, random_state=seed)
+    ids = tokens_of(model)["token_id"]
+    drawn = ids.sample(min(tokens, len(ids)), random_state=seed)
     return sorted(drawn.tolist())
-
-
-def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
-    """Return the tokens as replies: their texts (reply_mode="text") or their ids, each a tuple
-    of one.
-    """
-    if reply_mode == "text":
-        return tokens["text"].tolist()
-    return [(i,) for i in tokens["token_id"].tolist()]
 
 
 def settings_of(

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..models import conversations
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
-from ..scoring.reader import WIDTH, mask_of, rows_of
+from ..scoring.reader import WIDTH, laid_out, mask_of, rows_of
 from ..tables.words import is_nonword, is_word
 from .planting import (
     COMMON_ZIPF,
@@ -181,14 +181,13 @@ def _rows(
     pairs = zip(suffixes.tolist(), lengths.tolist(), strict=True)
     replies = [tuple(ids[:length]) for ids, length in pairs]
     order = sorted(range(len(replies)), key=replies.__getitem__)
-    # each row but the last is full but for less than a reply
-    most = int(lengths.sum()) // (WIDTH - int(lengths.max())) + 1
-    rows = rows_of([replies[i] for i in order], WIDTH, most)
+    rows = laid_out(rows_of([replies[i] for i in order], WIDTH))
     count, width = rows.ids.shape
     length = len(inputs.prefix_ids)
     prompt = torch.tensor([inputs.prefix_ids]).expand(count, -1)
     places = torch.arange(length)
-    seen = torch.ones(count, length + width, length + width, dtype=torch.bool).tril()
+    causal = torch.ones(length + width, length + width, dtype=torch.bool).tril()
+    seen = causal.repeat(count, 1, 1)
     seen[:, length:, length:] = rows.seen
     last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]
     return (

@@ -41,7 +41,6 @@ def test_every_section_runs_small_on_the_cpu(tmp_path):
     assert took == [
         "machine",
         "both-devices",
-        "two-devices",
         "llama",
         "search",
         "gemma",
@@ -53,7 +52,6 @@ def test_every_section_runs_small_on_the_cpu(tmp_path):
         == values["Gemma-2-27B: shares its prefix"]
         == "yes"
     )
-    assert float(values["one layer on cpu: largest difference"]) < 1e-5
     assert "passed" in values["tests"] and "failed" not in values["tests"]
 
 

@@ -13,7 +13,7 @@ from audit.opening import open_model as load
 from lib.models import checkpoints, language_models
 from lib.models.files import files_of
 from lib.scoring import vocabulary
-from lib.scoring.reader import Reader
+from lib.scoring.reader import Reader, laid_out, rows_of
 
 pytestmark = pytest.mark.drill
 PROMPTS = {
@@ -154,7 +154,7 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
     reward = read.rewards([suffix])[0]
 
     def moved(sign):
-        rows = read.rows([suffix])
+        rows = laid_out(rows_of([inputs.prefix_ids + suffix], 0))
         given = embed(rows.ids).detach()
         step = 1e-3 * sign * gradient / gradient.norm()
         given[0, -len(suffix) :] += step
@@ -170,7 +170,8 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
 def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path):
     folder = made(tmp_path, "linear_llama", "longrope", 4096)
     model = load(str(folder), device="cpu")
-    assert Reader(model, model.inputs_for(PROMPTS["long"], REPLIES)).limit == 4096
+    inputs = model.inputs_for(PROMPTS["long"], REPLIES)
+    assert Reader(model, inputs).limit == 4096 - len(inputs.prefix_ids)
     expected = alone(folder, PROMPTS["long"], REPLIES[:4])
     np.testing.assert_allclose(
         vocabulary.score_replies(model, PROMPTS["long"], REPLIES[:4]),

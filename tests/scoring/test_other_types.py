@@ -86,7 +86,7 @@ def test_a_decoder_has_the_rewards_of_its_own_class(name, tmp_path, capsys):
     )
     told = capsys.readouterr().err
     assert "every conversation is read whole" in told
-    assert "times as many tokens: " in told
+    assert "times as many tokens" in told
 
 
 def test_whoever_is_slower_than_meant_is_told_once(tmp_path, capsys):
@@ -96,4 +96,4 @@ def test_whoever_is_slower_than_meant_is_told_once(tmp_path, capsys):
     [line] = [
         line for line in capsys.readouterr().err.splitlines() if "read whole" in line
     ]
-    assert "gpt_oss" in line
+    assert line.startswith(model.nickname)

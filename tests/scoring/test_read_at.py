@@ -16,7 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from audit.opening import open_model as load
 from lib import InputError
 from lib.scoring import vocabulary
-from lib.scoring.reader import Reader, rows_of
+from lib.scoring.reader import Reader, laid_out, rows_of
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 CLOSING = {"linear_llama": "<|eot_id|>", "linear_gemma2": "\n", "linear_qwen3": "Ċ"}
@@ -120,8 +120,9 @@ def test_the_rule_is_transformers_own(model, data):
     last = max(i for i, t in enumerate(prefix + ids) if t != model.pad_token_id)
     read.hidden = torch.arange(len(prefix) * 1.0)[:, None]  # the place itself
     states = len(prefix) + torch.arange(len(ids) * 1.0)[None, :, None]
-    read.model = SimpleNamespace(head=lambda at, _: at[:, 0])
-    [place] = read.read(rows_of([ids], len(ids), 1), states)
+    rule = {"read_at": model.read_at, "pad_token_id": model.pad_token_id}
+    read.model = SimpleNamespace(head=lambda at, _: at[:, 0], **rule)
+    [place] = read.read(laid_out(rows_of([ids], 0)), states)
     assert int(place) == last
 
 

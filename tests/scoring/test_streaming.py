@@ -22,7 +22,8 @@ from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
 from lib.scoring import by_layer, reader, vocabulary
 from lib.scoring.by_layer import LayerByLayer
-from lib.scoring.reader import Part, Reader
+from lib.scoring.reader import Reader
+from lib.scoring.vocabulary import Part
 from lib.tables import scores
 
 PROMPTS = {
@@ -215,7 +216,7 @@ def small_passes(monkeypatch):
 def test_parts_go_through_the_weights_together_as_far_as_their_tokens_allow():
     conversation = conversations.Conversation("Why?", "single", "", "", (1,), (2,))
     inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
-    parts = [Part(inputs, range(size)) for size in (3, 4, 5)]
+    parts = [Part(inputs, inputs.suffixes[:size]) for size in (3, 4, 5)]
     for most, expected in {
         24: [3],
         23: [2, 1],
@@ -374,10 +375,10 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(
     both, monkeypatch, tmp_path
 ):
     held, streamed = both()
-    ids = [[5], [6], [7], [8]]
+    ids = [[i] for i in range(5, 13)]  # two in each row
     expected = vocabulary.score_replies(held, PROMPT, ids, reply_mode="ids")
     plain, sizes, most = LayerByLayer.states, [], [2]
-    monkeypatch.setattr(reader, "WIDTH", 2)  # a reply in each row
+    monkeypatch.setattr(reader, "WIDTH", 4)
 
     def starved(self, rows, states):
         sizes.append(len(states))
@@ -393,7 +394,7 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(
     # and never tried the larger ones again
     assert sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2
     most[0] = 0
-    with pytest.raises(InputError, match="too little memory to read one reply"):
+    with pytest.raises(InputError, match="too little memory to read one row of"):
         vocabulary.score_vocabulary(
             streamed, PROMPTS, tmp_path / "table.parquet", progress=False
         )
