@@ -76,6 +76,8 @@ class Reader:
         self.stage: Any = model.backbone
         self.tokens = tokens or self.usual[torch.device(model.device).type]
         self.length = len(inputs.prefix_ids)
+        skips = model.read_at == "last_not_pad"
+        self.padding = model.pad_token_id if skips else None
         self.limit = max(0, self.longest(model.backbone.config) - self.length)
         self.hidden, self.cache = torch.empty(0), DynamicCache()
         self.read_prompt()
@@ -190,9 +192,7 @@ class Reader:
         Below 0 it is in the prompt, counted from its end.
         """
         ids, at = self.inputs.prefix_ids + reply, -1
-        while (
-            self.model.read_at == "last_not_pad" and ids[at] == self.model.pad_token_id
-        ):
+        while ids[at] == self.padding:
             at -= 1
         return [*range(-self.length, 0), *nodes][at]
 
@@ -261,15 +261,23 @@ def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
     width = max(map(size_of, rows))
     ids, depths = np.zeros((2, len(rows), width), np.int64)
     seen = np.tile(np.eye(width * are_trees, dtype=bool), (len(rows), 1, 1))
-    replies, nodes = [], []
+    replies: list[Ids] = []
+    nodes: list[list[int]] = []
     for number, row in enumerate(rows):
-        for reply, path in row:
-            ids[number, path] = reply
-            depths[number, path] = range(len(path))
-            if are_trees:
-                seen[number][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
-            replies.append(reply)
-            nodes.append([number * width + node for node in path])
+        paths = [path for _, path in row]
+        flat = [node for path in paths for node in path]
+        ids[number, flat] = [token for reply, _ in row for token in reply]
+        depths[number, flat] = [depth for path in paths for depth in range(len(path))]
+        if are_trees:
+            above = [
+                (node, other)
+                for path in paths
+                for depth, node in enumerate(path)
+                for other in path[:depth]
+            ]
+            seen[number][tuple(np.array(above, int).reshape(-1, 2).T)] = True
+        replies += [reply for reply, _ in row]
+        nodes += [[number * width + node for node in path] for path in paths]
     tensor = torch.from_numpy
     return Rows(tensor(ids), tensor(depths), tensor(seen), replies, nodes)
 
