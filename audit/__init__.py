@@ -1,6 +1,7 @@
 """For whoever owns a reward model: open any form of it, check it, and see what it values.
 
 - opening/: every form of a reward model: adapters, judges, encoders, served ones
+- reading/: layer by layer, whole conversations, implicit rewards, replies from files
 - check/: is it read as its makers meant, and why do another program's rewards differ
 - card/: one page on what it values; two of them compared; best of n; during a training
 - cluster/: many models, by Ray

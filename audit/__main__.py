@@ -108,7 +108,8 @@ def _score_replies(
     options: dict,
 ) -> None:
     from . import opening
-    from .paper import reply_files, shown_path
+    from .paper import shown_path
+    from .reading import reply_files
 
     model = opening.open_model(name, reference, **options)
     count, written = reply_files.score_file(model, replies, out, bos)

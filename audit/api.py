@@ -8,14 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from .opening import open_model
-from .paper import (
-    InputError,
-    RewardModel,
-    ends,
-    reply_files,
-    reward_models,
-    score_vocabulary,
-)
+from .paper import InputError, RewardModel, ends, reward_models, score_vocabulary
+from .reading import reply_files
 
 __all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
 INPUT_SHOWN = 30  # characters

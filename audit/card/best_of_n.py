@@ -24,11 +24,11 @@ from ..paper import (
     RewardModel,
     kinds,
     replacing,
-    reply_files,
     shown_path,
     vocabulary,
     write_csv,
 )
+from ..reading import reply_files
 from . import measures, random_heads, replies
 
 MOST = 64  # n is 1, 2, 4 and so on, up to this number and to the smallest pool

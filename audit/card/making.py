@@ -11,16 +11,8 @@ import pandas as pd
 
 from ..check import checking
 from ..check.report import Report
-from ..paper import (
-    Collection,
-    RewardModel,
-    implicit,
-    io,
-    rankings,
-    registry,
-    scores,
-    vocabulary,
-)
+from ..paper import Collection, RewardModel, io, rankings, registry, scores, vocabulary
+from ..reading import implicit
 from . import exploits, measures, others, random_heads, replies
 from .measures import ENDS
 

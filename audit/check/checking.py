@@ -25,13 +25,13 @@ from ..paper import (
     conversations,
     files,
     hardware,
-    implicit,
     language_models,
     registry,
     reward_models,
     vocabulary,
 )
 from ..paper import prompts as tables_prompts
+from ..reading import implicit
 from . import weights
 from .feeds import Feeds
 from .precision import HALF

@@ -20,9 +20,9 @@ from ..paper import (
     checkpoints,
     display,
     registry,
-    reply_files,
     reward_models,
 )
+from ..reading import reply_files
 from .feeds import Feeds
 from .numbers import Given
 from .other_weights import other_weights

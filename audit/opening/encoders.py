@@ -3,7 +3,8 @@
 from torch import nn
 from transformers import AutoModelForSequenceClassification
 
-from ..paper import RewardModel, checkpoints, encoders, layers, reward_models
+from ..paper import RewardModel, checkpoints, reward_models
+from ..reading import encoders, layers
 from .labels import row_of
 
 

@@ -2,7 +2,8 @@
 read layer by layer.
 """
 
-from ..paper import RewardModel, by_layer, checkpoints, heads, layers, reward_models
+from ..paper import RewardModel, checkpoints, heads, reward_models
+from ..reading import by_layer, layers
 
 
 def load(

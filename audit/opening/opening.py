@@ -6,15 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..paper import (
-    InputError,
-    RewardModel,
-    implicit,
-    language_models,
-    registry,
-    reward_models,
-)
+from ..paper import InputError, RewardModel, language_models, registry, reward_models
 from ..paper import files as models_files
+from ..reading import implicit
 from . import encoders, judges, labels, memory, plain, served
 
 # the options of implicit.load

@@ -22,9 +22,10 @@ from scipy.special import expit
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..paper import InputError, RewardModel, conversations, encoders, reward_models
+from ..paper import InputError, RewardModel, conversations, reward_models
 from ..paper import files as models_files
 from ..paper import models_tokenizers as tokenizers
+from ..reading import encoders
 
 # about what is sent; the server has decided on all others
 OPTIONS = ("tokenizer", "template", "closing", "bos")

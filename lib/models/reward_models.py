@@ -30,7 +30,6 @@ from .checkpoints import (
 from .conversations import Conversation, Inputs, OpenedTurn
 from .files import Files, open_files
 from .heads import LAYOUTS, EmptyHead, Head, UncertaintyHead
-from .layers import Layers
 from .tokenizers import tokenizer_of
 
 # INF-ORM's: two linear layers with ReLU between them, named score.
@@ -75,7 +74,7 @@ class RewardModel:
     read_at: str = "last"
     closing: str = "rendered"
     opened: OpenedTurn | None = None
-    layers: Layers | None = None
+    layers: Any = None
     files: Files | None = None
     reader: type | None = None
     onednn: bool | None = None

@@ -20,9 +20,10 @@ from audit import __main__ as run
 from audit.card import making, measures, others, page, random_heads, replies
 from audit.card.making import Card
 from audit.opening import open_model
+from audit.reading import implicit
 from lib import ROOT, InputError, io
 from lib.alignment import kinds
-from lib.scoring import implicit, vocabulary
+from lib.scoring import vocabulary
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import Collection
 from lib.tables.stems import stems

@@ -15,7 +15,8 @@ import torch
 import transformers
 
 from audit.opening import open_model
-from lib.models import checkpoints, conversations, layers
+from audit.reading import layers
+from lib.models import checkpoints, conversations
 from lib.models.files import files_of
 from lib.scoring import vocabulary
 

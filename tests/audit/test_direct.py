@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM
 
 from audit import __main__ as run
 from audit.card import exploits, measures
+from audit.reading import implicit
 from lib.models import conversations
 from lib.models.hardware import one_thread
-from lib.scoring import implicit
 from lib.tables.prompts import read_prompts
 from lib.trained import bases, planting, reading, recovery, small_models
 

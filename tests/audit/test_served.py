@@ -20,8 +20,8 @@ from audit import api
 from audit.check import checking, why
 from audit.opening import open_model
 from audit.opening.served import AskServer
+from audit.reading.by_layer import rewards_by_layer
 from lib import InputError
-from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
 
 PROMPT = "What, in one word, is the greatest thing ever?"

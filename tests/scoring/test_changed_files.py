@@ -13,9 +13,9 @@ import tiny
 from safetensors.torch import load_file, save_file
 
 from audit.opening import open_model as load
+from audit.reading.layers import Layers
 from lib import InputError
 from lib.models import checkpoints, language_models
-from lib.models.layers import Layers
 from lib.scoring import vocabulary
 from lib.scoring.reader import Reader
 

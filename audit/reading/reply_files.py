@@ -13,14 +13,17 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from .. import DATA, InputError
-from ..io import replacing
-from ..models import templates
-from ..models.conversations import Inputs, Turns
-from ..models.reward_models import RewardModel
-from ..tables.exports import write_csv
-from ..tables.imports import csv_table
-from .vocabulary import score_inputs
+from ..paper import (
+    DATA,
+    InputError,
+    RewardModel,
+    conversations,
+    imports,
+    replacing,
+    templates,
+    vocabulary,
+    write_csv,
+)
 
 ORDINARY = DATA / "real_replies.csv"
 # Columns of the output, beside which a reader's of the same name are renamed
@@ -47,7 +50,7 @@ NO_TEXTS = (
 
 def score(
     model: RewardModel,
-    contexts: Sequence[Turns],
+    contexts: Sequence[conversations.Turns],
     replies: Sequence[str],
     bos: str = "single",
 ) -> pd.DataFrame:
@@ -71,7 +74,7 @@ def score(
     inputs = model.inputs_for_rows(distinct, given, bos)
     parts = [
         _rows(model, *each)
-        for each in zip(inputs, score_inputs(model, inputs), strict=True)
+        for each in zip(inputs, vocabulary.score_inputs(model, inputs), strict=True)
     ]
     # of the replies, context after context
     order = np.concatenate(list(numbers.values()))
@@ -80,7 +83,9 @@ def score(
     return table
 
 
-def _rows(model: RewardModel, inputs: Inputs, rewards: np.ndarray) -> pd.DataFrame:
+def _rows(
+    model: RewardModel, inputs: conversations.Inputs, rewards: np.ndarray
+) -> pd.DataFrame:
     """Return reward, read and input for the replies to one context."""
     tokenizer = model.tokenizer
     read = [inputs.reply_ids[group] for group in inputs.group]
@@ -267,7 +272,7 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
     """
     try:
         if file.suffix.lower() == ".csv":
-            rows: list[Any] = csv_table(file).to_dict("records")
+            rows: list[Any] = imports.csv_table(file).to_dict("records")
         else:
             rows = list(_jsonl_rows(file.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, RecursionError) as error:
@@ -289,7 +294,7 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
     return pd.DataFrame(table, dtype=object)
 
 
-def _columns(row: dict, turns: Turns) -> dict[str, object]:
+def _columns(row: dict, turns: conversations.Turns) -> dict[str, object]:
     """Return the columns of a row: its fields as they stood, prompt, context and reply."""
     columns = {}
     for name, value in row.items():
@@ -334,11 +339,11 @@ def turns_of_rows(
     rows: Sequence[object],
     source: str = "",
     unread: Collection[str] = NOT_PASSED_ON,
-) -> list[Turns]:
+) -> list[conversations.Turns]:
     """Return the turns of each row, the reply last. InputError names the first row that is not
     understood.
     """
-    found: list[Turns] = []
+    found: list[conversations.Turns] = []
     for number, row in enumerate(rows, start=1):
         turns = _turns_of(row) if isinstance(row, dict) else None
         if problem := _problem_of(row, turns, unread):

@@ -14,15 +14,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from .. import InputError
-from ..io import is_of_memory
-from ..models.files import enough_memory
-from ..models.hardware import release
-from ..models.layers import Layers
-from ..models.reward_models import RewardModel
-from .products import computing
-from .reader import Reader, Rows
-from .vocabulary import Part
+from ..paper import InputError, RewardModel, files, hardware, io, products, vocabulary
+from ..paper import reader as scoring_reader
+from .layers import Layers
 
 # of all replies; a rank that stays as near as this to the final one is settled
 NEAR = 0.05
@@ -31,7 +25,7 @@ TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}
 HOLD = "hold two layers and the hidden states"
 
 
-class LayerByLayer(Reader):
+class LayerByLayer(scoring_reader.Reader):
     """One prompt as the layers have read it so far, and the replies of one part.
 
     - norm: what states pass before the head reads them. The last layer ends with the final norm.
@@ -40,7 +34,7 @@ class LayerByLayer(Reader):
     """
 
     norm: torch.nn.Module = torch.nn.Identity()
-    held: Sequence[tuple[Rows, Tensor]] = ()
+    held: Sequence[tuple[scoring_reader.Rows, Tensor]] = ()
     at_once = 2**30
     order: Sequence[int] = ()
 
@@ -55,7 +49,7 @@ class LayerByLayer(Reader):
 
     gradients = rewards  # type: ignore[assignment]
 
-    def hold(self, part: Part) -> None:
+    def hold(self, part: vocabulary.Part) -> None:
         """Put the replies of a part into rows, and embed them."""
         batches, self.order = self.in_batches(part.replies, lambda rows: rows)
         ids = torch.cat([rows.ids.flatten() for rows in batches])
@@ -71,7 +65,10 @@ class LayerByLayer(Reader):
         runs out.
         """
         self.stage = layer
-        with computing(self.model), enough_memory("read one row of replies"):
+        with (
+            products.computing(self.model),
+            files.enough_memory("read one row of replies"),
+        ):
             if self.limit:
                 prompt = torch.tensor([self.inputs.prefix_ids])
                 first = not len(self.hidden)
@@ -79,7 +76,7 @@ class LayerByLayer(Reader):
                 self.enter(embed(prompt) if first else self.hidden[None])
             self.held = [(rows, self.in_pieces(rows, some)) for rows, some in self.held]
 
-    def in_pieces(self, rows: Rows, states: Tensor) -> Tensor:
+    def in_pieces(self, rows: scoring_reader.Rows, states: Tensor) -> Tensor:
         """Return the states of some rows after the stage, read in pieces of `at_once` rows."""
         found: list[Tensor] = []
         while (start := sum(map(len, found))) < len(states):
@@ -89,10 +86,10 @@ class LayerByLayer(Reader):
                 found.append(self.states(piece, states[some]).cpu())
                 continue
             except (RuntimeError, MemoryError) as error:
-                if len(states[some]) == 1 or not is_of_memory(error):
+                if len(states[some]) == 1 or not io.is_of_memory(error):
                     raise
             # out of the except clause, whose traceback holds what was too large
-            release()
+            hardware.release()
             self.at_once = len(states[some]) // 2
         return torch.cat(found)
 
@@ -104,7 +101,7 @@ class LayerByLayer(Reader):
         found = [self.read(*each).float().cpu() for each in self.held]
         return torch.cat(found).numpy()[np.argsort(self.order)]
 
-    def read(self, rows: Rows, states: Tensor) -> Tensor:
+    def read(self, rows: scoring_reader.Rows, states: Tensor) -> Tensor:
         prompt = self.hidden
         if len(prompt):
             self.hidden = self.norm(prompt)
@@ -114,8 +111,8 @@ class LayerByLayer(Reader):
 
     @classmethod
     def each(
-        cls, model: RewardModel, parts: Iterable[Part], bar: tqdm
-    ) -> Iterator[tuple[Part, np.ndarray]]:
+        cls, model: RewardModel, parts: Iterable[vocabulary.Part], bar: tqdm
+    ) -> Iterator[tuple[vocabulary.Part, np.ndarray]]:
         """Yield the parts with their rewards; weights are read once for TOKENS_PER_PASS tokens."""
         last = layers_of(model).count - 1
         kind = torch.device(model.device).type
@@ -147,9 +144,11 @@ def _report_passes(model: RewardModel, most: int) -> None:
     )
 
 
-def _passes(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
+def _passes(
+    parts: Iterable[vocabulary.Part], most: int
+) -> Iterator[list[vocabulary.Part]]:
     """Yield the parts in lists of at most that many tokens, and at least one part."""
-    together: list[Part] = []
+    together: list[vocabulary.Part] = []
     tokens = 0
     for part in parts:
         size = sum(map(len, part.replies))
@@ -164,8 +163,8 @@ def _passes(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
 
 
 def after_layers(
-    model: RewardModel, parts: Sequence[Part], bar: tqdm | None = None
-) -> Iterator[tuple[int, Part, LayerByLayer]]:
+    model: RewardModel, parts: Sequence[vocabulary.Part], bar: tqdm | None = None
+) -> Iterator[tuple[int, vocabulary.Part, LayerByLayer]]:
     """Yield each part after each layer, with the layer's number and the reader of the part.
 
     All weights are read once.
@@ -176,7 +175,7 @@ def after_layers(
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
         for part, reader in zip(parts, readers, strict=True):
-            with enough_memory(HOLD):
+            with files.enough_memory(HOLD):
                 if number == 0:
                     if not reader.limit:
                         reader.report()
@@ -210,7 +209,7 @@ def rewards_by_layer(
     norm = layers.final_norm()
     shape = (layers.count, len(inputs.suffixes))
     rewards = np.empty(shape, dtype=np.float32)
-    parts = [Part(inputs, inputs.suffixes)]
+    parts = [vocabulary.Part(inputs, inputs.suffixes)]
     for number, _, reader in after_layers(model, parts):
         is_last = number == layers.count - 1
         reader.norm = torch.nn.Identity() if is_last else norm

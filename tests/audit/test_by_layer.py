@@ -6,9 +6,9 @@ import tiny
 import torch
 
 from audit.opening import open_model as load
+from audit.reading.by_layer import rank_correlations, rewards_by_layer, settled_layers
 from lib import InputError
 from lib.scoring import vocabulary
-from lib.scoring.by_layer import rank_correlations, rewards_by_layer, settled_layers
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " love", "war", "", "peace and hope", "a b c", "Émile"]

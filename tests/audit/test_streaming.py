@@ -17,11 +17,12 @@ import pytest
 import tiny
 
 from audit.opening import open_model as load
+from audit.reading import by_layer, layers
+from audit.reading.by_layer import LayerByLayer
+from audit.reading.layers import Layers
 from lib import InputError
-from lib.models import conversations, hardware, layers
-from lib.models.layers import Layers
-from lib.scoring import by_layer, reader, vocabulary
-from lib.scoring.by_layer import LayerByLayer
+from lib.models import conversations, hardware
+from lib.scoring import reader, vocabulary
 from lib.scoring.reader import Reader
 from lib.scoring.vocabulary import Part
 from lib.tables import scores
@@ -249,8 +250,9 @@ def test_what_is_not_read_together_reads_the_weights_again(
 
 HALF_A_RUN = """
 import sys, time
-from lib.scoring import by_layer, vocabulary
-from lib.models.layers import Layers
+from audit.reading import by_layer
+from lib.scoring import vocabulary
+from audit.reading.layers import Layers
 from audit.opening import open_model as load
 by_layer.LayerByLayer.per_shard, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
 plain, starts = Layers.each, []

@@ -19,10 +19,8 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 
-from .. import InputError
-from . import checkpoints, hardware
-from .checkpoints import Source, without_cap
-from .files import Files, open_tensors, refusing
+from ..paper import InputError, checkpoints, hardware
+from ..paper import files as models_files
 
 # Model types whose layers all do the same on the states of the one before, so that they can be run
 # one by one.
@@ -47,7 +45,7 @@ class Layers:
     - waited: the seconds that the computation waited for layers
     """
 
-    files: Files
+    files: models_files.Files
     config: PreTrainedConfig
     places: dict[str, tuple[Path, str]]
     sizes: dict[str, int]
@@ -161,10 +159,10 @@ class Layers:
             "see that it is there and whole, and run the same command again: it goes on "
             "from there"
         )
-        gone = refusing(
+        gone = models_files.refusing(
             f"{path} cannot be read any more", remedy, (OSError, SafetensorError)
         )
-        with gone, open_tensors(path) as file:
+        with gone, models_files.open_tensors(path) as file:
             table = file.get_slice(key)
             held = (
                 table[:]
@@ -179,13 +177,13 @@ class Layers:
 # --- which way ------------------------------------------------------------------------------------
 
 
-def skeleton_of(source: Source) -> PreTrainedModel:
+def skeleton_of(source: checkpoints.Source) -> PreTrainedModel:
     """Return the backbone without weights: its configuration, and its tensors' names and shapes."""
     # A copy, because what it computes in is written into it
     config = copy.deepcopy(source.config)
     how = {
         "dtype": getattr(torch, source.dtype),
-        "attn_implementation": without_cap(source.attention),
+        "attn_implementation": checkpoints.without_cap(source.attention),
     }
     with (
         checkpoints.quiet_transformers(),
@@ -200,7 +198,7 @@ def bytes_needed(skeleton: PreTrainedModel) -> int:
     return skeleton.num_parameters() * skeleton.dtype.itemsize
 
 
-def are_wanted(stream: bool | None, source: Source) -> bool:
+def are_wanted(stream: bool | None, source: checkpoints.Source) -> bool:
     """Return whether to read layers one by one; for `stream` None, whether the weights do not fit
     into memory.
 
@@ -230,7 +228,7 @@ def are_wanted(stream: bool | None, source: Source) -> bool:
     return False
 
 
-def open_layers(source: Source) -> tuple[PreTrainedModel, Layers]:
+def open_layers(source: checkpoints.Source) -> tuple[PreTrainedModel, Layers]:
     """Return the backbone without weights, and its layers in their files. InputError if a tensor
     is missing, misshapen or left over.
     """
@@ -263,7 +261,7 @@ def open_layers(source: Source) -> tuple[PreTrainedModel, Layers]:
             name: math.prod(shape) * kind.itemsize for name, shape in expected.items()
         },
         dtype=kind,
-        attention=without_cap(source.attention),
+        attention=checkpoints.without_cap(source.attention),
         device=source.device,
     )
     return skeleton, layers
@@ -272,7 +270,7 @@ def open_layers(source: Source) -> tuple[PreTrainedModel, Layers]:
 # --- several cards --------------------------------------------------------------------------------
 
 
-def layout(source: Source, free: Mapping[int, int]) -> Layout | None:
+def layout(source: checkpoints.Source, free: Mapping[int, int]) -> Layout | None:
     """Return which card holds which part if the first card is too small and all cards together
     suffice; else None.
 

@@ -20,8 +20,8 @@ from transformers import AutoTokenizer
 from audit import __main__ as run
 from audit import api
 from audit.opening import open_model as load
+from audit.reading import reply_files
 from lib import ROOT, InputError
-from lib.scoring import reply_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 EARLIER = [

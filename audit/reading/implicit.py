@@ -13,23 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import InputError
-from ..models import conversations, language_models
-from ..models.conversations import Inputs
-from ..models.language_models import LanguageModel
-from ..models.reward_models import RewardModel
-from .reader import Reader, Rows
+from ..paper import InputError, RewardModel, conversations, language_models, reader
 
 LOGITS = 2**25  # numbers in one batch of logits: 128 MB
 
 
-class LogRatio(Reader):
+class LogRatio(reader.Reader):
     """A prompt as both language models have read it: the log-ratio of every reply, in batches."""
 
     model: "ImplicitRewardModel"
 
     def __init__(
-        self, model: "ImplicitRewardModel", inputs: Inputs, tokens: int | None = None
+        self,
+        model: "ImplicitRewardModel",
+        inputs: conversations.Inputs,
+        tokens: int | None = None,
     ):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
         super().__init__(model, inputs, tokens or max(64, LOGITS // rows))
@@ -46,18 +44,22 @@ class LogRatio(Reader):
             self.limit = min(self.limit, half.limit)
             self.halves.append(half)
 
-    def rewards_of(self, rows: Rows) -> Tensor:
+    def rewards_of(self, rows: reader.Rows) -> Tensor:
         for half in self.halves:
             half.limit = self.limit
         policy, reference = (half.rewards_of(rows) for half in self.halves)
         return self.model.beta * (policy - reference)
 
 
-class LogProbability(Reader):
+class LogProbability(reader.Reader):
     """One language model that has read a prompt. left_out: closing tokens that do not count."""
 
     def __init__(
-        self, model: RewardModel, inputs: Inputs, own: LanguageModel, left_out: int
+        self,
+        model: RewardModel,
+        inputs: conversations.Inputs,
+        own: language_models.LanguageModel,
+        left_out: int,
     ):
         self.own, self.left_out, self.of_prompt = own, 0, 0.0
         super().__init__(model, inputs)
@@ -67,7 +69,7 @@ class LogProbability(Reader):
             self.of_prompt = float(self.rewards([flown])[0])
         self.left_out = left_out
 
-    def read(self, rows: Rows, states: Tensor) -> Tensor:
+    def read(self, rows: reader.Rows, states: Tensor) -> Tensor:
         """Return the log-probability of the counted tokens of each reply, (n,) float32."""
         # the prompt's last state, before each reply's first token, has number -1
         flat = torch.cat([states.flatten(0, 1), self.hidden[-1:].to(states)])
@@ -104,8 +106,8 @@ class ImplicitRewardModel(RewardModel):
     """
 
     # always given; fields before them have defaults
-    policy: LanguageModel = None  # type: ignore[assignment]
-    reference: LanguageModel = None  # type: ignore[assignment]
+    policy: language_models.LanguageModel = None  # type: ignore[assignment]
+    reference: language_models.LanguageModel = None  # type: ignore[assignment]
     beta: float = 1.0
     ends: int = 1
 
@@ -120,7 +122,7 @@ def load(
     dtype: str | None = None,
     attention: str | None = None,
     untrained: bool = False,
-    load_one: Callable[..., LanguageModel] = language_models.load,
+    load_one: Callable[..., language_models.LanguageModel] = language_models.load,
 ) -> ImplicitRewardModel:
     """Return the implicit reward model of a language model and the reference that it was trained
     from.
@@ -162,8 +164,8 @@ def load(
 
 
 def _problem_of_pair(
-    policy: LanguageModel,
-    before: LanguageModel,
+    policy: language_models.LanguageModel,
+    before: language_models.LanguageModel,
     untrained: bool,
 ) -> str:
     """Return why two language models give no implicit reward, with the remedy; "" if they do."""

@@ -7,9 +7,10 @@ import pytest
 import torch
 from tiny_causal import make_causal
 
+from audit.reading import implicit
 from lib import InputError
 from lib.models import language_models
-from lib.scoring import implicit, vocabulary
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = [
