@@ -35,7 +35,7 @@ from ..paper import prompts as tables_prompts
 from . import weights
 from .feeds import Feeds
 from .precision import HALF
-from .readings import TOLERANCES, Array, Reader, places, reader_of
+from .readings import TOLERANCES, Array, Reader, elsewhere, reader_of, usual
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
 from .sources import Cause
 
@@ -259,25 +259,17 @@ def distances(
     """Return how far rewards are at most apart from those here, for each cause that a row names,
     and how far rounding moves them. Without a reader, distances are NaN.
     """
-    base, *others = feeds.every(lambda causes: len(causes) == 1 and bool(causes[0].row))
+    base, *others = feeds.every(lambda cause: bool(cause.row))
     if reader is None:
-        return {feed.causes[0]: np.nan for feed in others}, 0.0
-    padded = feeds.batched(base, len(feeds.base))
-    others += [feed for feed in padded if feed.causes[0].row]
-    where, rewards = places(reader, base)  # (places, n, labels)
-    usual = rewards[0, :, 0]
-    tried = {}
-    for feed in others:
-        _, of_feed = places(reader, feed)
-        tried[feed.causes[0]] = of_feed[0, :, 0]
-    elsewhere = zip(where[1:], rewards[1:], strict=True)
-    for (cause,), at in elsewhere:
-        tried[cause] = at[:, 0]
+        return {feed.cause: np.nan for feed in others}, 0.0
+    others += [feed for feed in feeds.batched(len(feeds.base)) if feed.cause.row]
+    tried = dict(elsewhere(reader, base))
+    tried |= {feed.cause: usual(reader, feed) for feed in others}
+    here = usual(reader, base)[:, 0]
     apart = {}
     for cause, moved in tried.items():
-        apart[cause] = float(np.abs(moved - usual).max())
-    limit = TOLERANCES[model.dtype] * float(np.abs(usual).max())
-    return apart, limit
+        apart[cause] = float(np.abs(moved[:, 0] - here).max())
+    return apart, TOLERANCES[model.dtype] * float(np.abs(here).max())
 
 
 def _found(

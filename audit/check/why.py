@@ -1,8 +1,8 @@
 """Why do the rewards of another program differ? Try what it may have done, and name what reproduces
 every reward.
 
-search.py tries hypotheses, those with one cause before pairs; precision.py tells rounding from
-other causes. A cause is named only if it reproduces every reward.
+search.py tries hypotheses with one cause; precision.py tells rounding from other causes. A cause is
+named only if it reproduces every reward.
 """
 
 import json
@@ -27,7 +27,7 @@ from .feeds import Feeds
 from .numbers import Given
 from .other_weights import other_weights
 from .precision import format_of, in_half_precision, printed_to, with_rounded_weights
-from .readings import TOLERANCES, Array, Reader, config_in_file, open_reader, places
+from .readings import TOLERANCES, Array, Reader, config_in_file, open_reader, usual
 from .search import Fit, Search
 from .sources import Cause
 
@@ -126,7 +126,7 @@ def explain(
     slack = printed_to(rows["printed"].tolist())
     printed, step = format_of(rows["printed"].astype(float).to_numpy(), slack)
     search = search_for(reader, rows, slack + step, label or 0, bos, template)
-    here = places(reader, search.base)[1][0][:, search.label]
+    here = usual(reader, search.base)[:, search.label]
     answer = partial(_answer, reader.model.nickname, rows, here)
     if search.is_equal():
         return answer(search.fits, printed)
@@ -202,12 +202,10 @@ def search_for(
     groups = rows["context"].factorize()[0]
     given = Given(theirs, groups, lengths)
     search = Search(reader, feeds, given, slack, noise=0.0, label=label)
-    usual = places(reader, search.base)[1][0]  # (n, labels)
-    centre = np.median(usual, axis=0)
-    spread = np.abs(usual - centre).max()
-    search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(
-        np.abs(usual).max()
-    )
+    here = usual(reader, search.base)  # (n, labels)
+    spread = np.abs(here - np.median(here, axis=0)).max()
+    largest = np.abs(here).max()
+    search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(largest)
     return search
 
 
@@ -237,15 +235,10 @@ def found_in(
         return all_fits(search, others, printed)
     part = search.of_rows(rows_that_differ(search))
     found, precision = all_fits(part, others, printed)
-    search.wanted = {cause for fit in found for cause in fit.feed.causes}
+    search.wanted = {cause for fit in found for cause in fit.causes}
     if not found:
         return [], precision
-    by_fit = [set(fit.causes) for fit in found]
-    used = [
-        reader
-        for reader in others
-        if any(set(reader.cause) <= causes for causes in by_fit)
-    ]
+    used = [reader for reader in others if reader.cause in search.wanted]
     return all_fits(search, used, printed)
 
 
@@ -266,8 +259,8 @@ def rows_that_differ(search: Search) -> Array:
     """Return AT_ONCE neighbouring rows, the first of which differ. Batches begin where they do in
     all rows.
     """
-    usual = places(search.reader, search.base)[1][0]  # (n, labels)
-    apart = np.abs(search.given.theirs - usual[:, search.label])
+    here = usual(search.reader, search.base)[:, search.label]
+    apart = np.abs(search.given.theirs - here)
     differs = apart > search.slack + search.noise
     first = int(differs.argmax()) // LARGEST_BATCH * LARGEST_BATCH
     first = min(first, len(apart) - AT_ONCE)
@@ -283,7 +276,7 @@ def _answer(
     found: bool = True,
 ) -> Answer:
     first, *others = sorted(
-        fits, key=lambda fit: (len(fit.causes), fit.free, -len(fit.feed.causes))
+        fits, key=lambda fit: (len(fit.causes), fit.free, fit.feed.cause is None)
     )
     as_simple = [
         fit
