@@ -261,10 +261,10 @@ def distances(
     """
     base, *others = feeds.every(lambda cause: bool(cause.row))
     if reader is None:
-        return {feed.cause: np.nan for feed in others}, 0.0
-    others += [feed for feed in feeds.batched(len(feeds.base)) if feed.cause.row]
+        return {feed.cause: np.nan for feed in others if feed.cause}, 0.0
+    others += feeds.batched(len(feeds.base))
     tried = dict(elsewhere(reader, base))
-    tried |= {feed.cause: usual(reader, feed) for feed in others}
+    tried |= {feed.cause: usual(reader, feed) for feed in others if feed.cause}
     here = usual(reader, base)[:, 0]
     apart = {}
     for cause, moved in tried.items():

@@ -125,12 +125,12 @@ class Feeds:
         """Return what is fed here, and each feed with a cause that is wanted."""
         # of feeds with the same inputs the first counts: no token types, before a format
         feeds = {self.base: Feed(None, self.base)}
-        for cause, make in self._others():
+        for cause, make in self.others():
             if is_wanted(cause) and (inputs := make()):
                 feeds.setdefault(inputs, Feed(cause, inputs))
         return list(feeds.values())
 
-    def _others(self) -> Iterator[Made]:
+    def others(self) -> Iterator[Made]:
         """Yield what may be fed in place of what is fed here."""
         yield from self._of_pairs()
         yield from self._of_class()

@@ -54,12 +54,6 @@ class Given:
     groups: Array
     lengths: Mapping[str, Array] = field(default_factory=dict)
 
-    def of_rows(self, rows: Array) -> "Given":
-        """Return what is known of some rows. Their prompts are numbered anew."""
-        groups = np.unique(self.groups[rows], return_inverse=True)[1]
-        lengths = {unit: length[rows] for unit, length in self.lengths.items()}
-        return Given(self.theirs[rows], groups, lengths)
-
 
 ELEMENTWISE: dict[str, tuple[Callable[[Array], Array], str]] = {
     "applied the sigmoid": (expit, OFF),

@@ -3,7 +3,6 @@ whether the other program computed in half precision or with rounded weights.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -105,7 +104,7 @@ def rounded_fits(search: Search, reader: Reader, is_format: bool | None) -> list
         if len(fit.causes) > fewest or (is_format is None and fit.causes):
             continue
         with np.errstate(all="ignore"):
-            predictions = list(search.predictions(reader, fit.feed, search.given))
+            predictions = list(search.predictions(reader, fit.feed))
         cause, predicted, *_ = predictions[fit.at]
         if is_rounding(theirs, fit.predicted, predicted, is_format):
             causes = (cause,) if cause else ()
@@ -118,8 +117,9 @@ def again(
     search: Search, reader: Reader, noise: float, is_coarse: bool = False
 ) -> Search:
     """Return the same search with another reader or noise, and nothing found yet."""
-    fresh = {"fits": [], "nearest": None}
-    return replace(search, reader=reader, noise=noise, is_coarse=is_coarse, **fresh)
+    return Search(
+        reader, search.feeds, search.given, search.slack, noise, search.label, is_coarse
+    )
 
 
 def is_rounding(

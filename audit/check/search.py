@@ -6,7 +6,7 @@ reward.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -18,9 +18,9 @@ from .numbers import Given, Number, numbers
 from .readings import Array, Reader, elsewhere, usual
 from .sources import Cause
 
-# rows on which causes are tried before all: the shortest, which truncation leaves alone, and the
-# longest
-SCREENED = 6
+# rows of a kind on which causes are tried before all: the shortest, which truncation leaves alone,
+# the longest, and the first that differ
+SCREENED = 3
 SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
 # of truncated or padded texts, as a rule
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -57,7 +57,6 @@ class Search:
     - slack: how far each reward may be off by its printing and by its floating-point format, (n,)
     - noise: how far a reward here may be off, on the model's own scale
     - label: which output of the model is the reward here
-    - wanted: no feed has another cause than these; None allows all
     - is_coarse: what is sought fits within half precision; the largest noise is 4 times this one
     """
 
@@ -67,7 +66,6 @@ class Search:
     slack: Array
     noise: float
     label: int = 0
-    wanted: Collection[Cause] | None = None
     is_coarse: bool = False
     fits: list[Fit] = field(default_factory=list)
     nearest: Fit | None = None
@@ -79,12 +77,16 @@ class Search:
 
     @cached_property
     def rows(self) -> Array:
-        """The rows on which causes are tried first."""
+        """The rows on which causes are tried first: some of the shortest, of the longest, and of
+        those that differ.
+        """
         lengths = [len(each.ids) for each in self.feeds.base]
         by_length = np.argsort(lengths, kind="stable")
-        half = SCREENED // 2
-        ends = [by_length[:half], by_length[half:][-half:]]
-        return np.sort(np.concatenate(ends))
+        here = next(self.predictions(self.reader, self.base)).predicted
+        apart = np.abs(here - self.given.theirs) > self.slack + self.noise
+        differ = np.flatnonzero(apart)[:SCREENED]
+        ends = [by_length[:SCREENED], by_length[-SCREENED:]]
+        return np.unique(np.concatenate([*ends, differ]))
 
     def is_equal(self) -> bool:
         """Return whether the rewards are those here. What else fits the same texts is kept too."""
@@ -93,49 +95,47 @@ class Search:
 
     def run(self, others: Sequence[Reader]) -> list[Fit]:
         """Return hypotheses that fit, with those of `is_equal`. others: with other weights."""
-        base, *feeds = self.feeds.every(self._is_wanted)
-        tried = [(reader, base) for reader in others]
-        tried += [(self.reader, feed) for feed in [*feeds, *self._in_batches()]]
-        near = self._screen(tried, "")
+        causes = self._screened(others)
+        feeds = [(reader, self.base) for reader in others if reader.cause in causes]
+        further = [*self.feeds.every(causes.__contains__)[1:], *self._in_batches()]
+        feeds += [(self.reader, feed) for feed in further if feed.cause in causes]
+        for reader, feed in feeds:
+            self.consider(reader, feed)
         if not self.fits and not self.is_coarse:
-            near += self._screen(self._counted(), " more, for any length")
-        if not self.fits:
-            near.sort(key=lambda each: each[0])
-            for _, reader, feed in near[:NEAREST]:
-                self.consider(reader, feed)
+            for feed in self._counted():
+                self.consider(self.reader, feed)
         return self.fits
 
-    def _screen(
-        self, tried: Sequence[Tried], what: str
-    ) -> list[tuple[float, Reader, Feed]]:
-        """Try feeds on a few rows, and those that fit these on all. Return the others, after how
-        far they are off.
-        """
-        some = [(reader, feed.of_rows(self.rows)) for reader, feed in tried]
-        read_all(some, what)
-        near = []
-        for (reader, part), (_, feed) in zip(some, tried, strict=True):
-            error = self.consider(reader, part, self.rows)
-            if error is None:
-                self.consider(reader, feed)
-            else:
-                near.append((error, reader, feed))
-        return near
+    def _screened(self, others: Sequence[Reader]) -> set[Cause | None]:
+        """Return the causes that fit a few rows; if there are none, those that are nearest."""
+        rows = self.rows
+        part = self.feeds.of_rows(rows)
+        tried = [(reader, self.base.of_rows(rows)) for reader in others]
+        made = [Feed(cause, make()) for cause, make in part.others()]
+        made += [feed.of_rows(rows) for feed in self._in_batches()]
+        tried += [(self.reader, feed) for feed in made if feed.inputs]
+        read_all(tried, "")
+        errors = [
+            (self.error(reader, feed, rows), reader.cause or feed.cause)
+            for reader, feed in tried
+        ]
+        limit = 1 + 3 * self.is_coarse
+        fitting = {cause for error, cause in errors if error <= limit}
+        if fitting or self.fits:
+            return fitting
+        errors.sort(key=lambda each: each[0])
+        return {cause for _, cause in errors[:NEAREST]}
 
     def _in_batches(self) -> Iterator[Feed]:
         """Yield what is fed here in padded batches, or padded to a multiple of some length."""
         n = len(self.slack)
-        sizes = [size for size in SIZES if size < n]
-        made = [self.feeds.batched(size) for size in (*sizes, n)]
-        made += [self.feeds.rounded_up(multiple) for multiple in MULTIPLES]
-        for feeds in made:
-            yield from (feed for feed in feeds if self._is_wanted(feed.cause))
+        for size in (*[size for size in SIZES if size < n], n):
+            yield from self.feeds.batched(size)
+        for multiple in MULTIPLES:
+            yield from self.feeds.rounded_up(multiple)
 
-    def _is_wanted(self, cause: Cause | None) -> bool:
-        return self.wanted is None or cause in self.wanted
-
-    def _counted(self) -> list[Tried]:
-        """Return feeds that a number describes, for those numbers that give the longest row its
+    def _counted(self) -> Iterator[Feed]:
+        """Yield feeds that a number describes, for those numbers that give the longest row its
         reward.
         """
         base = self.feeds.base
@@ -143,70 +143,63 @@ class Search:
         row = np.array([longest])
         one = self.feeds.of_rows(row)
         size = max(len(base[longest].ids) + WIDER, len(one.turns[0][-1]["content"]))
-        tried: list[tuple[int, Feed]] = []
-        for count in counts(size):
-            feeds = filter(lambda feed: self._is_wanted(feed.cause), one.counted(count))
-            tried += [(count, feed) for feed in feeds if feed.inputs != one.base]
+        tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
         read_all([(self.reader, feed) for _, feed in tried], " more, for one row")
         found = {
-            (count, feed.cause)
+            feed.cause: count
             for count, feed in tried
-            if self.consider(self.reader, feed, row) is None
+            if feed.inputs != one.base and self.error(self.reader, feed, row) <= 1
         }
-        return [
-            (self.reader, feed)
-            for count in dict.fromkeys(count for count, _ in found)
-            for feed in self.feeds.counted(count)
-            if (count, feed.cause) in found
-        ]
+        for count in dict.fromkeys(found.values()):
+            yield from (
+                feed for feed in self.feeds.counted(count) if feed.cause in found
+            )
 
-    def predictions(self, reader: Reader, feed: Feed, given: Given) -> Iterator[Number]:
+    def predictions(self, reader: Reader, feed: Feed) -> Iterator[Number]:
         """Yield what a feed predicts: one number if it has a cause, else also those with one."""
         rewards = usual(reader, feed)  # (n, labels)
         cause = reader.cause or feed.cause
-        labels = rewards.shape[1]
         if reader.of_any:
             for column in rewards.T:
                 yield Number(cause, column, free=1)
             return
-        label = self.label if self.label < labels else 0
+        label = self.label if self.label < rewards.shape[1] else 0
         yield Number(cause, rewards[:, label])
         if cause:
             return
         for place, at in elsewhere(reader, feed):
             yield Number(place, at[:, label])
-        yield from numbers(rewards, given, label)
+        yield from numbers(rewards, self.given, label)
 
-    def consider(
-        self, reader: Reader, feed: Feed, rows: Array | None = None
-    ) -> float | None:
-        """Return None if a feed of all rows, or of some, fits, else the least mean error. Keep what
-        fits all.
+    def error(self, reader: Reader, feed: Feed, rows: Array) -> float:
+        """Return the largest error on some rows, as a share of what is allowed, of a feed of these
+        rows with a cause.
         """
-        theirs, slack = self.given.theirs, self.slack
-        if rows is not None:
-            theirs, slack = theirs[rows], slack[rows]
-        least = np.inf
-        is_fitting = False
+        theirs = self.given.theirs[rows]
+        allowed = self.slack[rows] + self.noise
+        apart = [
+            np.abs(number.predicted - theirs) / allowed
+            for number in self.predictions(reader, feed)
+        ]
+        return float(np.nan_to_num(apart, nan=np.inf).max(axis=1).min())
+
+    def consider(self, reader: Reader, feed: Feed) -> None:
+        """Keep what fits all rows, and what is nearest, of what a feed of all rows predicts."""
+        theirs = self.given.theirs
         # a gate without a place to read gives no number
         with np.errstate(all="ignore"):
-            for at, number in enumerate(self.predictions(reader, feed, self.given)):
+            for at, number in enumerate(self.predictions(reader, feed)):
                 apart = np.abs(number.predicted - theirs)
                 apart = np.nan_to_num(apart, nan=np.inf)
-                allowed = slack + self.noise * number.slope  # (n,)
+                allowed = self.slack + self.noise * number.slope  # (n,)
                 causes = (number.cause,) if number.cause else ()
                 error = float((apart / allowed).max())
-                least = min(least, float(apart.mean()))
                 fit = Fit(causes, number.predicted, error, feed, number.free, at)
                 is_near = error <= 1 + 3 * self.is_coarse
-                if rows is not None:
-                    is_fitting |= is_near
-                elif is_near and self._is_evident(number, allowed):
-                    is_fitting = True
+                if is_near and self._is_evident(number, allowed):
                     self.fits.append(fit)
                 elif not number.free:
                     self._keep_nearest(fit._replace(error=float(apart.mean())))
-        return None if is_fitting else least
 
     def _is_evident(self, number: Number, allowed: Array) -> bool:
         """Return whether chance does not explain that all rows fit. Copies of a text are no
@@ -222,19 +215,6 @@ class Search:
             return
         if self.nearest is None or fit.error < self.nearest.error:
             self.nearest = fit
-
-    def of_rows(self, rows: Array) -> "Search":
-        """Return the search on some rows."""
-        part = Search(
-            self.reader,
-            self.feeds.of_rows(rows),
-            self.given.of_rows(rows),
-            self.slack[rows],
-            self.noise,
-            self.label,
-        )
-        part.is_equal()
-        return part
 
 
 def counts(size: int) -> list[int]:

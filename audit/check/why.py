@@ -33,8 +33,6 @@ from .sources import Cause
 
 # of the largest reward: what sums of float32 in another order may differ by
 ROUNDING = 2e-6
-AT_ONCE = 128  # rows that are searched at once: two of the largest batches
-LARGEST_BATCH = 64
 FEWEST = 3  # texts from which something can be told
 NEAREST = 0.8  # share of the difference from which the nearest cause is named
 MOST_SHOWN = 40  # rows that are printed, those furthest apart
@@ -133,7 +131,7 @@ def explain(
     if one := softmax_of_one(search.given.theirs, here):
         return answer([one], printed)
     others = list(other_weights(name, label, reader, given))
-    fits, precision = found_in(search, others, printed)
+    fits, precision = all_fits(search, others, printed)
     if fits:
         causes = of_precision(name, reader, precision)
         return answer(
@@ -223,25 +221,6 @@ def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
     return lengths
 
 
-def found_in(
-    search: Search, others: list[Reader], printed: str
-) -> tuple[list[Fit], str]:
-    """Return what fits all rows, and the precision in which the other program computed.
-
-    Of many rows, AT_ONCE are searched, among them the first that differs. Only what fits these is
-    tried on all.
-    """
-    if len(search.slack) <= AT_ONCE:
-        return all_fits(search, others, printed)
-    part = search.of_rows(rows_that_differ(search))
-    found, precision = all_fits(part, others, printed)
-    search.wanted = {cause for fit in found for cause in fit.causes}
-    if not found:
-        return [], precision
-    used = [reader for reader in others if reader.cause in search.wanted]
-    return all_fits(search, used, printed)
-
-
 def all_fits(
     search: Search, others: list[Reader], printed: str
 ) -> tuple[list[Fit], str]:
@@ -253,18 +232,6 @@ def all_fits(
     if fits := with_rounded_weights(search):
         return fits, printed
     return in_half_precision(search, printed)
-
-
-def rows_that_differ(search: Search) -> Array:
-    """Return AT_ONCE neighbouring rows, the first of which differ. Batches begin where they do in
-    all rows.
-    """
-    here = usual(search.reader, search.base)[:, search.label]
-    apart = np.abs(search.given.theirs - here)
-    differs = apart > search.slack + search.noise
-    first = int(differs.argmax()) // LARGEST_BATCH * LARGEST_BATCH
-    first = min(first, len(apart) - AT_ONCE)
-    return np.arange(first, first + AT_ONCE)
 
 
 def _answer(
