@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from ..paper import RewardModel
+from ..paper import InputError, RewardModel
 from ..paper import conversations as models_conversations
 from ..paper import models_tokenizers as tokenizers
 from .sources import Cause, Sources, Texts, other_ends
@@ -326,9 +326,10 @@ class Feeds:
             "characters": [reply[:number] for reply in replies],
         }
         for unit, cut in by_unit.items():
-            if cut != replies:
-                text = f"cut replies to {number} {unit}"
-                cause = Cause(text, f"let it read more than {number} {unit}")
+            text = f"cut replies to {number} {unit}"
+            cause = Cause(text, f"let it read more than {number} {unit}")
+            # a template may refuse an empty reply
+            with contextlib.suppress(InputError):
                 yield Feed(cause, self.fed(cut))
 
     def _truncated(self, length: int) -> Iterator[Feed]:
@@ -338,28 +339,34 @@ class Feeds:
         A decoder's states do not depend on what follows, so truncation on the right is another
         place to read.
         """
-        lead, tail = (0, len(self.tail)) if self.is_encoder else (len(self.lead), 0)
-        side = "end" if self.is_encoder else "beginning"
+        tail = len(self.tail)
+        firsts = {0, self.count * len(self.lead)}
+        side = "beginning"
+        if self.is_encoder:
+            firsts = {max(0, length - tail)}
+            side = "end"
         cause = Cause(
             f"truncated the {side} to {length} tokens",
             f"let it read more than {length} tokens",
         )
-        for first in {0, self.count * lead, max(0, length - tail) * self.is_encoder}:
+        for first in firsts:
             if first < length:
-                last = length - first
-                yield Feed(
-                    cause,
-                    tuple(
-                        Input(each.ids[:first] + each.ids[len(each.ids) - last :])
-                        if len(each.ids) > length
-                        else each
-                        for each in self.base
-                    ),
+                inputs = (
+                    Input(
+                        *(
+                            each and each[:first] + each[first - length :]
+                            for each in given
+                        )
+                    )
+                    if len(given.ids) > length
+                    else given
+                    for given in self.base
                 )
-        for way in () if self.own else ("longest_first", "only_second"):
-            # one part is too short to be cut that far
+                yield Feed(cause, tuple(inputs))
+        if not self.own:
+            # one part may be too short to be cut that far
             with contextlib.suppress(Exception):
-                read = partial(self._of_each_pair, self.tokenizer, truncation=way)
+                read = partial(self._of_each_pair, self.tokenizer, truncation=True)
                 yield Feed(cause, read(max_length=length))
 
     def batched(self, size: int) -> Iterator[Feed]:
