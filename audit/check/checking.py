@@ -60,21 +60,14 @@ def print_report(
     The options are passed to opening.open_model.
     """
     given = opening.options_for(reference, **options)
-    if reference is None:
-        report = check(name, bos, **given)
-    else:
-        # InputError only for a model that cannot be found
-        nickname = language_models.find(name)["nickname"]
-        try:
-            report = check_loaded(opening.open_model(name, reference, **given), bos)
-        except InputError as error:
-            report = Report(nickname, "unknown", [refused("loading", error)])
-    text = report.as_json() if as_json else "\n".join(report.lines())
-    print(text)
+    report = check(name, bos, reference, **given)
+    print(report.as_json() if as_json else "\n".join(report.lines()))
     return bool(report.wrong)
 
 
-def check(name: str, bos: str = "single", **options: Any) -> Report:
+def check(
+    name: str, bos: str = "single", reference: str | None = None, **options: Any
+) -> Report:
     """Return in rows whether the reward model of that nickname, hub id or folder is scored as its
     makers meant.
 
@@ -82,15 +75,20 @@ def check(name: str, bos: str = "single", **options: Any) -> Report:
     one: one of them in memory at a time. InputError only for a model that cannot be found.
     """
     if registry.is_served(str(name)):
-        return check_loaded(opening.open_model(name, **options), bos)
-    entry = reward_models.find(str(name))
-    revision = options.get("revision") or entry["revision"]
-    _, commit = files.fetch(entry["hub_id"], revision)
+        return check_loaded(opening.open_model(name, reference, **options), bos)
+    commit = "unknown"
+    if reference:
+        entry = language_models.find(name)
+    else:
+        entry = reward_models.find(str(name))
+        revision = options.get("revision") or entry["revision"]
+        _, commit = files.fetch(entry["hub_id"], revision)
     try:
-        model = opening.open_model(name, **options)
-        rows = model_rows(
-            model, bos, options.get("label"), entry["group"] == "embedded"
-        )
+        model = opening.open_model(name, reference, **options)
+        if reference:
+            return check_loaded(model, bos)
+        is_planted = entry["group"] == "embedded"
+        rows = model_rows(model, bos, options.get("label"), is_planted)
     except InputError as error:
         rows = [refused("loading", error)]
     return Report(entry["nickname"], commit, rows)

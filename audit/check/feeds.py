@@ -352,11 +352,8 @@ class Feeds:
         for first in firsts:
             if first < length:
                 inputs = (
-                    Input(
-                        *(
-                            each and each[:first] + each[first - length :]
-                            for each in given
-                        )
+                    Input._make(
+                        part and part[:first] + part[first - length :] for part in given
                     )
                     if len(given.ids) > length
                     else given

@@ -210,15 +210,9 @@ def search_for(
 def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
     """Return how long replies are, unit -> (n,)."""
     ids = model.tokenizer(replies, add_special_tokens=False)["input_ids"]
-    units = {
-        "tokens": ids,
-        "words": [reply.split() for reply in replies],
-        "characters": replies,
-    }
-    lengths = {}
-    for unit, parts in units.items():
-        lengths[unit] = np.array([len(each) for each in parts])
-    return lengths
+    words = map(str.split, replies)
+    units = {"tokens": ids, "words": words, "characters": replies}
+    return {unit: np.array([*map(len, parts)]) for unit, parts in units.items()}
 
 
 def all_fits(
