@@ -613,76 +613,12 @@ CAUSES: Planted = {
     ),
     "other pooling": ({"configure": other_pooling}, ("pooled",), ("modernbert",)),
 }
-PAIRS: Planted = {
-    "two bos, sigmoid": (
-        {"bos": "double"} | CAUSES["sigmoid"][0],
-        ("two beg", "sigmoid"),
+# one cause in a program that also computes in half precision
+WITH_HALF: Planted = {
+    "two bos, bfloat16": (
+        {"bos": "double", "dtype": torch.bfloat16},
+        ("two beg", "bfloat16"),
         WITH_BOS,
-    ),
-    "no bos, closing cut": (
-        {"bos": "none", "edit": without_closing},
-        ("no beg", "cut what closes"),
-        WITH_BOS,
-    ),
-    "no bos, scaled": (
-        {"bos": "none"} | CAUSES["scaled"][0],
-        ("no beg", "multiplied"),
-        WITH_BOS,
-    ),
-    "system turn, shifted": (
-        CAUSES["usual system turn"][0] | CAUSES["shifted"][0],
-        ("helpful assistant", "added"),
-        ("llama", "qwen3", "gpt2"),
-    ),
-    "end token, sigmoid": (
-        {"edit": eos} | CAUSES["sigmoid"][0],
-        ("end token", "sigmoid"),
-        DECODERS,
-    ),
-    "ChatML, no bos": (
-        {"render": CHATML, "bos": "none"},
-        ("ChatML", "no beg"),
-        WITH_BOS,
-    ),
-    "raw, end token": (
-        {"render": plain("{}{}"), "edit": eos},
-        ("nothing between", "end token"),
-        DECODERS,
-    ),
-    "padding, sigmoid": (
-        {"batch": 4} | CAUSES["sigmoid"][0],
-        ("batches of 4 on the right", "sigmoid"),
-        DECODERS,
-    ),
-    "truncation, sigmoid": (
-        {"cut": lambda ids: ids[:70]} | CAUSES["sigmoid"][0],
-        ("end to 70", "sigmoid"),
-        DECODERS,
-    ),
-    "truncation on the left, two bos": (
-        {"cut": lambda ids: ids[-70:], "bos": "double"},
-        ("beginning to 70", "two beg"),
-        WITH_BOS,
-    ),
-    "generation prompt, no bos": (
-        {"edit": generation, "bos": "none"},
-        ("generation prompt", "no beg"),
-        WITH_BOS,
-    ),
-    "raw, shifted": (
-        {"render": plain("{}{}")} | CAUSES["shifted"][0],
-        ("nothing between", "added"),
-        ARCHITECTURES,
-    ),
-    "bfloat16, sigmoid": (
-        {"dtype": torch.bfloat16} | CAUSES["sigmoid"][0],
-        ("sigmoid", "bfloat16"),
-        ARCHITECTURES,
-    ),
-    "another label, sigmoid": (
-        {"label": 0, "number": lambda x: sigmoid(x[:, 1])},
-        ("sigmoid", "label 1"),
-        ("llama", "encoder"),
     ),
 }
 
@@ -750,7 +686,7 @@ def planted(only: str = "") -> Iterator[dict]:
     They are printed to 3, 4, 5 or 6 decimals in turn. `only` is a part of "architecture cause".
     """
     number = 0
-    for kind, table in (("cause", CAUSES), ("pair", PAIRS), ("unknown", UNKNOWN)):
+    for kind, table in (("cause", CAUSES), ("half", WITH_HALF), ("unknown", UNKNOWN)):
         for name, (settings, words, architectures) in table.items():
             for architecture in architectures:
                 number += 1
@@ -771,7 +707,7 @@ def planted(only: str = "") -> Iterator[dict]:
                     prepare(folder)
                 is_encoder = architecture in ("encoder", "modernbert")
                 rewards = Program(source, is_encoder, **own).rewards()
-                if name.startswith("half"):
+                if name.startswith("half of"):
                     rewards[::2] = Program(source, bos="none").rewards()[::2]
                 yield {
                     "kind": kind,
@@ -798,10 +734,10 @@ def is_named(case: dict, line: str) -> bool:
     if line.startswith("None fits"):
         return case["kind"] == "unknown"
     first = line.partition(" -> ")[0]
-    named = (all if case["kind"] == "pair" else any)(
+    named = (all if case["kind"] == "half" else any)(
         word in first for word in case["words"]
     )
-    return named and (case["kind"] == "pair" or ", and it " not in first)
+    return named and (case["kind"] == "half" or ", and it " not in first)
 
 
 def ask(case: dict) -> dict:

@@ -35,7 +35,7 @@ from ..reading import implicit
 from . import weights
 from .feeds import Feeds
 from .precision import HALF
-from .readings import TOLERANCES, Array, Reader, places, reader_of
+from .readings import TOLERANCES, Array, Reader, elsewhere, reader_of, usual
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
 from .sources import Cause
 
@@ -60,21 +60,14 @@ def print_report(
     The options are passed to opening.open_model.
     """
     given = opening.options_for(reference, **options)
-    if reference is None:
-        report = check(name, bos, **given)
-    else:
-        # InputError only for a model that cannot be found
-        nickname = language_models.find(name)["nickname"]
-        try:
-            report = check_loaded(opening.open_model(name, reference, **given), bos)
-        except InputError as error:
-            report = Report(nickname, "unknown", [refused("loading", error)])
-    text = report.as_json() if as_json else "\n".join(report.lines())
-    print(text)
+    report = check(name, bos, reference, **given)
+    print(report.as_json() if as_json else "\n".join(report.lines()))
     return bool(report.wrong)
 
 
-def check(name: str, bos: str = "single", **options: Any) -> Report:
+def check(
+    name: str, bos: str = "single", reference: str | None = None, **options: Any
+) -> Report:
     """Return in rows whether the reward model of that nickname, hub id or folder is scored as its
     makers meant.
 
@@ -82,15 +75,20 @@ def check(name: str, bos: str = "single", **options: Any) -> Report:
     one: one of them in memory at a time. InputError only for a model that cannot be found.
     """
     if registry.is_served(str(name)):
-        return check_loaded(opening.open_model(name, **options), bos)
-    entry = reward_models.find(str(name))
-    revision = options.get("revision") or entry["revision"]
-    _, commit = files.fetch(entry["hub_id"], revision)
+        return check_loaded(opening.open_model(name, reference, **options), bos)
+    commit = "unknown"
+    if reference:
+        entry = language_models.find(name)
+    else:
+        entry = reward_models.find(str(name))
+        revision = options.get("revision") or entry["revision"]
+        _, commit = files.fetch(entry["hub_id"], revision)
     try:
-        model = opening.open_model(name, **options)
-        rows = model_rows(
-            model, bos, options.get("label"), entry["group"] == "embedded"
-        )
+        model = opening.open_model(name, reference, **options)
+        if reference:
+            return check_loaded(model, bos)
+        is_planted = entry["group"] == "embedded"
+        rows = model_rows(model, bos, options.get("label"), is_planted)
     except InputError as error:
         rows = [refused("loading", error)]
     return Report(entry["nickname"], commit, rows)
@@ -259,25 +257,17 @@ def distances(
     """Return how far rewards are at most apart from those here, for each cause that a row names,
     and how far rounding moves them. Without a reader, distances are NaN.
     """
-    base, *others = feeds.every(lambda causes: len(causes) == 1 and bool(causes[0].row))
+    base, *others = feeds.every(lambda cause: bool(cause.row))
     if reader is None:
-        return {feed.causes[0]: np.nan for feed in others}, 0.0
-    padded = feeds.batched(base, len(feeds.base))
-    others += [feed for feed in padded if feed.causes[0].row]
-    where, rewards = places(reader, base)  # (places, n, labels)
-    usual = rewards[0, :, 0]
-    tried = {}
-    for feed in others:
-        _, of_feed = places(reader, feed)
-        tried[feed.causes[0]] = of_feed[0, :, 0]
-    elsewhere = zip(where[1:], rewards[1:], strict=True)
-    for (cause,), at in elsewhere:
-        tried[cause] = at[:, 0]
+        return {feed.cause: np.nan for feed in others if feed.cause}, 0.0
+    others += feeds.batched(len(feeds.base))
+    tried = dict(elsewhere(reader, base))
+    tried |= {feed.cause: usual(reader, feed) for feed in others if feed.cause}
+    here = usual(reader, base)[:, 0]
     apart = {}
     for cause, moved in tried.items():
-        apart[cause] = float(np.abs(moved - usual).max())
-    limit = TOLERANCES[model.dtype] * float(np.abs(usual).max())
-    return apart, limit
+        apart[cause] = float(np.abs(moved[:, 0] - here).max())
+    return apart, TOLERANCES[model.dtype] * float(np.abs(here).max())
 
 
 def _found(

@@ -1,21 +1,20 @@
 """What another program may feed a reward model in place of what is fed here: the hypotheses of
 `why` and `check`.
 
-A feed is a source of texts (sources.py), a number of beginning-of-sequence tokens, and what closes
-the reply. Each of these that differs from what is fed here is a cause. Feeds may also be truncated
-or padded.
+One thing is unlike what is fed here: the source of texts (sources.py), the number of
+beginning-of-sequence tokens, or what closes the reply. Feeds may also be truncated or padded.
 """
 
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from ..paper import RewardModel
+from ..paper import InputError, RewardModel
 from ..paper import conversations as models_conversations
 from ..paper import models_tokenizers as tokenizers
 from .sources import Cause, Sources, Texts, other_ends
@@ -29,7 +28,6 @@ CLOSE = "close the reply there as the template does"
 # side, and whether the padding is masked
 WAYS = (("right", False), ("right", True), ("left", True), ("left", False))
 MULTIPLES = (8, 16, 32, 64, 128)  # to which texts are padded as a rule
-UNITS = ("tokens", "characters")  # to whose number a reply may be cut
 
 
 class Input(NamedTuple):
@@ -44,24 +42,22 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Feed:
-    """The inputs of all rows, and the causes that lead to them: none for what is fed here.
+    """The inputs of all rows, and the cause that leads to them: None for what is fed here.
 
-    is_own: whether they are texts of the model's own template, with another beginning or end
     is_padded: whether they are padded; rewards are then read at the last position
     """
 
-    causes: tuple[Cause, ...]
+    cause: Cause | None
     inputs: tuple[Input, ...]
-    is_own: bool = False
     is_padded: bool = False
 
     def of_rows(self, rows: Iterable[int]) -> "Feed":
         """Return the feed of some rows."""
-        inputs = tuple(self.inputs[i] for i in rows)
-        return Feed(self.causes, inputs, self.is_own, self.is_padded)
+        return replace(self, inputs=tuple(self.inputs[i] for i in rows))
 
 
-Wanted = Callable[[tuple[Cause, ...]], bool]
+# a cause, and a function that gives the inputs: they are needed only if the cause is tried
+Made = tuple[Cause, Callable[[], tuple[Input, ...]]]
 
 
 class Feeds:
@@ -85,7 +81,8 @@ class Feeds:
         self.sources = Sources(model, self.turns, template)
         # one beginning-of-sequence token, and what the tokenizer writes at the end
         self.lead, self.tail, self.adds = ends_of(self.tokenizer)
-        self.base = self._base()  # what is fed here
+        # what is fed here
+        self.base = self.fed([turns[-1]["content"] for turns in self.turns])
         # How many beginning-of-sequence tokens there are here, by the tokenizer alone, and by each
         # option BOS
         self.count = self.leading(self.base[0].ids)
@@ -107,58 +104,66 @@ class Feeds:
         turns = [self.turns[i] for i in rows]
         return Feeds(self.model, turns, self.bos, self.template)
 
-    def _base(self) -> tuple[Input, ...]:
+    def fed(self, replies: list[str]) -> tuple[Input, ...]:
+        """Return what is fed here with these replies in place of the rows' own."""
         contexts = [turns[:-1] for turns in self.turns]
-        replies = [[turns[-1]["content"]] for turns in self.turns]
         config = self.model.backbone.config
         has_types = self.is_encoder and getattr(config, "type_vocab_size", 0) > 1
-        base = []
-        for inputs in self.model.inputs_for_rows(contexts, replies, self.bos):
+        fed = []
+        for inputs in self.model.inputs_for_rows(
+            contexts, [[reply] for reply in replies], self.bos
+        ):
             ids = inputs.prefix_ids + inputs.suffixes[0]
             types = None
             if has_types:
                 second = len(inputs.conversation.prefix_ids)
                 types = tuple(int(i >= second) for i in range(len(ids)))
-            base.append(Input(ids, types=types))
-        return tuple(base)
+            fed.append(Input(ids, types=types))
+        return tuple(fed)
 
-    def every(self, is_wanted: Wanted = lambda causes: True) -> list[Feed]:
-        """Return all feeds with at most two causes, those with fewer first. What is fed here is
-        the first.
-
-        is_wanted: whether feeds with these causes are needed
-        """
+    def every(self, is_wanted: Callable[[Cause], bool]) -> list[Feed]:
+        """Return what is fed here, and each feed with a cause that is wanted."""
         # of feeds with the same inputs the first counts: no token types, before a format
-        further = [*self._of_pairs(), *self._of_class()]
-        made = [Feed((), self.base, True)]
-        made += [feed for feed in further if is_wanted(feed.causes)]
-        made += self._with_ends(None, self.own, is_wanted)
-        for source, texts in self.sources.every():
-            if is_wanted((source,)):
-                made += self._with_ends(source, texts() or [], is_wanted)
-        feeds: dict[tuple[Input, ...], Feed] = {}
-        for feed in sorted(made, key=lambda feed: len(feed.causes)):
-            feeds.setdefault(feed.inputs, feed)
+        feeds = {self.base: Feed(None, self.base)}
+        for cause, make in self.others():
+            if is_wanted(cause) and (inputs := make()):
+                feeds.setdefault(inputs, Feed(cause, inputs))
         return list(feeds.values())
 
-    def _with_ends(
-        self, source: Cause | None, texts: Texts, is_wanted: Wanted
-    ) -> Iterator[Feed]:
-        """Yield texts with each number of beginning-of-sequence tokens and each closing."""
-        is_own = source is None
-        usual = self.count if is_own else self.adds
-        most = 2 if self.is_encoder else 3
-        counts = range(most) if self.lead else (0,)
-        for closing, wholes in self.closings(texts, is_own):
-            for count in counts:
-                bos = self._bos(count) if count != usual else None
-                causes = tuple(cause for cause in (source, bos, closing) if cause)
-                if 0 < len(causes) <= 2 and is_wanted(causes):
-                    ids = self.ids(wholes, count)
-                    yield Feed(causes, as_inputs(ids), is_own)
+    def others(self) -> Iterator[Made]:
+        """Yield what may be fed in place of what is fed here."""
+        yield from self._of_pairs()
+        yield from self._of_class()
+        if self.own:
+            texts = self.own_wholes()
+            for count in range(2 if self.is_encoder else 3) if self.lead else ():
+                if count != self.count:
+                    yield self._bos(count), partial(self.inputs, texts, count)
+            for cause, end in self._closings(self.own[0][1]):
+                ended = [start + end for start in self.without_bos(self.own)]
+                yield cause, partial(self.inputs, ended, self.count)
+        for cause, render in self.sources.every():
+            yield cause, partial(self._rendered, render)
+
+    def _rendered(self, render: Callable[[], Texts | None]) -> tuple[Input, ...]:
+        texts = render() or []
+        starts = self.without_bos(texts)
+        wholes = [start + end for start, (_, end) in zip(starts, texts, strict=True)]
+        return self.inputs(wholes, self.adds)
+
+    def without_bos(self, texts: Texts) -> list[str]:
+        """Return texts up to the end of the reply, without the beginning-of-sequence tokens."""
+        bos = re.compile(f"^({re.escape(self.tokenizer.bos_token or '')})+")
+        return [bos.sub("", before) for before, _ in texts]
+
+    def inputs(self, texts: list[str], count: int) -> tuple[Input, ...]:
+        """Return what texts are read as after this many beginning-of-sequence tokens."""
+        return as_inputs(self.ids(texts, count))
 
     def ids(self, texts: list[str], count: int) -> list[list[int]]:
         """Return the ids of texts after this many beginning-of-sequence tokens."""
+        if not texts:
+            return []
         encoded = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
         if not count:
             return encoded
@@ -199,38 +204,21 @@ class Feeds:
         is_usual = count in usual
         return Cause(text, remedy, "token ids" if is_usual else "")
 
-    def closings(
-        self, texts: Texts, is_own: bool
-    ) -> Iterator[tuple[Cause | None, list[str]]]:
-        """Yield the whole texts with what may close a reply. The first is what the source itself
-        writes.
-        """
-        if not texts:
-            return
-        bos = re.compile(f"^({re.escape(self.tokenizer.bos_token or '')})+")
-        starts = [bos.sub("", before) for before, _ in texts]
-        after = texts[0][1]
-        ends: list[tuple[Cause | None, str]] = [(None, after)]
-        if is_own and self.model.opened:
-            ends += self._opened_turns(after, self.model.opened.text)
-        ends += self._end_tokens(after)
-        others = other_ends(self.tokenizer, after) if is_own else ()
-        for end, other in others:
-            text = f"ended the reply's turn with {other} in place of {end}"
-            replaced = after.replace(end, other)
-            ends.append((Cause(text, CLOSE), replaced))
-        if after and self.own:
-            prompted = after + self._generation_prompt
-            ends.append((Cause("appended a generation prompt", CLOSE), prompted))
-        used = set()
-        for cause, end in ends:
-            if end not in used:
-                used.add(end)
-                yield cause, [start + end for start in starts]
-
     def own_wholes(self) -> list[str]:
         """Return the model's own texts without what the rendered text begins with."""
-        return next(self.closings(self.own, True))[1]
+        end = self.own[0][1]
+        return [start + end for start in self.without_bos(self.own)]
+
+    def _closings(self, after: str) -> Iterator[tuple[Cause, str]]:
+        """Yield what may close a reply in place of this."""
+        if self.model.opened:
+            yield from self._opened_turns(after, self.model.opened.text)
+        yield from self._end_tokens(after)
+        for end, other in other_ends(self.tokenizer, after):
+            text = f"ended the reply's turn with {other} in place of {end}"
+            yield Cause(text, CLOSE), after.replace(end, other)
+        prompted = after + self._generation_prompt(after)
+        yield Cause("appended a generation prompt", CLOSE), prompted
 
     def _opened_turns(self, after: str, opened: str) -> Iterator[tuple[Cause, str]]:
         turn = "the turn that the template opens after the reply"
@@ -257,10 +245,8 @@ class Feeds:
         ):
             yield Cause(text, CLOSE), end
 
-    @cached_property
-    def _generation_prompt(self) -> str:
-        """What the template opens for an answer, after the model's own closing."""
-        after = self.own[0][1]
+    def _generation_prompt(self, after: str) -> str:
+        """Return what the template opens for an answer, after the model's own closing."""
         [prompted] = self.tokenizer.apply_chat_template(
             [self.turns[0]],
             tokenize=False,
@@ -271,16 +257,16 @@ class Feeds:
             return prompted.rpartition(after)[2]
         return ""
 
-    def _of_class(self) -> Iterator[Feed]:
+    def _of_class(self) -> Iterator[Made]:
         """Yield what a program feeds that takes the ids of the tokenizer's class in
         transformers.
         """
         if self.change is None:
             return
         other = self.change.other
-        name = type(self.change.other).__name__
         cause = Cause(
-            f"took the ids of transformers' {name}, which drops parts of tokenizer.json",
+            f"took the ids of transformers' {type(other).__name__}, which drops parts of "
+            "tokenizer.json",
             "open it with PreTrainedTokenizerFast there",
             "tokenizer file",
         )
@@ -289,39 +275,38 @@ class Feeds:
                 text=f"corrected the pattern of tokenizer.json ({tokenizers.FIXED_PATTERN}=True)",
                 remedy="leave that option out there",
             )
-        if self.own:
-            encoded = other(self.own_wholes(), add_special_tokens=False)
-            lead = self.lead * self.count
-            ids = [lead + each for each in encoded["input_ids"]]
-        else:
-            ids = [other(*pair)["input_ids"] for pair in self._pairs]
-        yield Feed((cause,), as_inputs(ids))
 
-    @property
-    def _pairs(self) -> list[tuple[str, str]]:
-        """The prompt and the reply of each row, as an encoder reads them."""
-        last = [turns[-2:] for turns in self.turns]
-        return [(prompt["content"], reply["content"]) for prompt, reply in last]
+        def inputs() -> tuple[Input, ...]:
+            if not self.own:
+                return self._of_each_pair(other)
+            encoded = other(self.own_wholes(), add_special_tokens=False)["input_ids"]
+            return as_inputs(self.lead * self.count + ids for ids in encoded)
 
-    def _of_pairs(self) -> Iterator[Feed]:
+        yield cause, inputs
+
+    def _of_each_pair(
+        self, tokenizer: PreTrainedTokenizerBase, swap: bool = False, **options: Any
+    ) -> tuple[Input, ...]:
+        """Return the prompt and the reply of each row, as an encoder reads them."""
+        ids = []
+        for turns in self.turns:
+            prompt, reply = (turn["content"] for turn in turns[-2:])
+            pair = (reply, prompt) if swap else (prompt, reply)
+            ids.append(tokenizer(*pair, **options)["input_ids"])
+        return as_inputs(ids)
+
+    def _of_pairs(self) -> Iterator[Made]:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
         if self.tokenizer.chat_template:
             return
-        swapped = []
-        plain = []
-        for prompt, reply in self._pairs:
-            ids = self.tokenizer(reply, prompt)["input_ids"]
-            swapped.append(ids)
-            bare = self.tokenizer(prompt, reply, add_special_tokens=False)
-            plain.append(bare["input_ids"])
+        read = partial(self._of_each_pair, self.tokenizer)
         swap = Cause("fed the reply before the prompt", "feed the pair (prompt, reply)")
-        yield Feed((swap,), as_inputs(swapped))
+        yield swap, partial(read, swap=True)
         if self.base[0].types:
             cause = Cause("fed no token types", "pass token_type_ids")
-            untyped = tuple(each._replace(types=None) for each in self.base)
-            yield Feed((cause,), untyped)
+            yield cause, lambda: tuple(each._replace(types=None) for each in self.base)
         none = Cause("fed no special tokens", "tokenise with add_special_tokens=True")
-        yield Feed((none,), as_inputs(plain))
+        yield none, partial(read, add_special_tokens=False)
 
     # --- truncation and padding -------------------------------------------------------------------
 
@@ -329,125 +314,78 @@ class Feeds:
         """Yield what is fed here, changed in a way that a number describes: truncated to so many
         tokens, padded to so many, or with replies of so many tokens or characters.
         """
-        base = Feed((), self.base, True)
-        yield from self.truncated(base, number)
-        widths = [number] * len(self.base)
-        yield from self.padded(base, widths, f"texts to {number} tokens")
-        for unit in UNITS:
-            yield from self._shortened(number, unit)
+        yield from self._truncated(number)
+        yield from self._padded([number] * len(self.base), f"texts to {number} tokens")
+        replies = [turns[-1]["content"] for turns in self.turns]
+        encoded = self.tokenizer(replies, add_special_tokens=False)["input_ids"]
+        by_unit = {
+            "tokens": [
+                self.tokenizer.decode(ids[:number]) if len(ids) > number else reply
+                for reply, ids in zip(replies, encoded, strict=True)
+            ],
+            "characters": [reply[:number] for reply in replies],
+        }
+        for unit, cut in by_unit.items():
+            text = f"cut replies to {number} {unit}"
+            cause = Cause(text, f"let it read more than {number} {unit}")
+            # a template may refuse an empty reply
+            with contextlib.suppress(InputError):
+                yield Feed(cause, self.fed(cut))
 
-    def truncated(self, feed: Feed, length: int) -> Iterator[Feed]:
-        """Yield a feed truncated to this many tokens: on the left, or for an encoder on the right.
+    def _truncated(self, length: int) -> Iterator[Feed]:
+        """Yield what is fed here truncated to this many tokens: on the left, or for an encoder on
+        the right.
 
         A decoder's states do not depend on what follows, so truncation on the right is another
         place to read.
         """
-
-        def cut(side: str, first: int, last: int) -> Feed:
-            inputs = []
-            for each in feed.inputs:
-                n = len(each.ids)
-                if n > length:
-                    shorter = each.ids[:first] + each.ids[n - last :]
-                    each = Input(shorter)
-                inputs.append(each)
-            cause = Cause(
-                f"truncated the {side} to {length} tokens",
-                f"let it read more than {length} tokens",
-            )
-            return Feed((*feed.causes, cause), tuple(inputs))
-
-        if not self.is_encoder:
-            count = self.leading(feed.inputs[0].ids)
-            lead = len(self.lead) * count
-            for kept in {0, lead}:
-                if kept < length:
-                    yield cut("beginning", kept, length - kept)
-            return
         tail = len(self.tail)
-        whole = cut("end", max(0, length - tail), tail)
-        yield whole
-        if feed.causes:
-            return
-        for side in ("longest_first", "only_second"):
-            # one part is too short to be cut that far
-            with contextlib.suppress(Exception):
-                ids = []
-                for pair in self._pairs:
-                    cut_pair = self.tokenizer(*pair, truncation=side, max_length=length)
-                    ids.append(cut_pair["input_ids"])
-                yield Feed(whole.causes, as_inputs(ids))
-
-    def _shortened(self, number: int, unit: str) -> Iterator[Feed]:
-        """Yield what is fed here, with replies that are cut to so many of these units."""
-        replies = [turns[-1]["content"] for turns in self.turns]
-        if unit == "tokens":
-            encoded = self.tokenizer(replies, add_special_tokens=False)["input_ids"]
-            cut = []
-            for reply, ids in zip(replies, encoded, strict=True):
-                if len(ids) > number:
-                    reply = self.tokenizer.decode(ids[:number])
-                cut.append(reply)
-        else:
-            cut = [reply[:number] for reply in replies]
-        if cut == replies:
-            return
+        firsts = {0, self.count * len(self.lead)}
+        side = "beginning"
+        if self.is_encoder:
+            firsts = {max(0, length - tail)}
+            side = "end"
         cause = Cause(
-            f"cut replies to {number} {unit}", f"let it read more than {number} {unit}"
+            f"truncated the {side} to {length} tokens",
+            f"let it read more than {length} tokens",
         )
-        yield Feed((cause,), as_inputs(self._with_replies(cut)))
-
-    def _with_replies(self, replies: list[str]) -> list[list[int]]:
-        """Return the ids that are fed here, with these replies in place of those of all rows."""
+        for first in firsts:
+            if first < length:
+                inputs = (
+                    Input._make(
+                        part and part[:first] + part[first - length :] for part in given
+                    )
+                    if len(given.ids) > length
+                    else given
+                    for given in self.base
+                )
+                yield Feed(cause, tuple(inputs))
         if not self.own:
-            prompts = [prompt for prompt, _ in self._pairs]
-            return self.tokenizer(prompts, replies)["input_ids"]
-        texts = []
-        for (before, after), turns, reply in zip(
-            self.own, self.turns, replies, strict=True
-        ):
-            old = turns[-1]["content"]
-            if self._trims:
-                old = old.strip()
-                reply = reply.strip()
-            texts.append((before.removesuffix(old) + reply, after))
-        _, wholes = next(self.closings(texts, True))
-        return self.ids(wholes, self.count)
+            # one part may be too short to be cut that far
+            with contextlib.suppress(Exception):
+                read = partial(self._of_each_pair, self.tokenizer, truncation=True)
+                yield Feed(cause, read(max_length=length))
 
-    @cached_property
-    def _trims(self) -> bool:
-        """Whether the template cuts the white space around replies."""
-        spaced = {"role": "assistant", "content": " x "}
-        probe = [*self.turns[0][:-1], spaced]
-        rendered = self.sources.rendered([probe])
-        [(before, _)] = rendered or [("", "")]
-        return not before.endswith(" x ")
+    def batched(self, size: int) -> Iterator[Feed]:
+        """Yield what is fed here in padded batches of this size."""
+        lengths = [len(each.ids) for each in self.base]
+        starts = [i - i % size for i in range(len(lengths))]
+        widths = [max(lengths[start : start + size]) for start in starts]
+        yield from self._padded(widths, f"batches of {size}")
 
-    def batched(self, feed: Feed, size: int) -> Iterator[Feed]:
-        """Yield a feed in padded batches of this size."""
-        lengths = [len(each.ids) for each in feed.inputs]
-        widths = []
-        for i in range(len(lengths)):
-            first = i - i % size
-            widths.append(max(lengths[first : first + size]))
-        yield from self.padded(feed, widths, f"batches of {size}")
+    def rounded_up(self, multiple: int) -> Iterator[Feed]:
+        """Yield what is fed here, each text padded to a multiple of this many tokens."""
+        widths = [-(-len(each.ids) // multiple) * multiple for each in self.base]
+        yield from self._padded(widths, f"texts to a multiple of {multiple} tokens")
 
-    def rounded_up(self, feed: Feed, multiple: int) -> Iterator[Feed]:
-        """Yield a feed whose texts are padded one by one to a multiple of this many tokens."""
-        lengths = [len(each.ids) for each in feed.inputs]
-        widths = [-(-length // multiple) * multiple for length in lengths]
-        yield from self.padded(
-            feed, widths, f"texts to a multiple of {multiple} tokens"
-        )
-
-    def padded(self, feed: Feed, widths: list[int], what: str) -> Iterator[Feed]:
-        """Yield a feed padded to these widths: on the right and read at the end, and on the left.
+    def _padded(self, widths: list[int], what: str) -> Iterator[Feed]:
+        """Yield what is fed here padded to these widths: on the right and read at the end, and on
+        the left.
 
         For an encoder: on the right without a mask.
         """
         spares = [
-            width - len(each.ids)
-            for each, width in zip(feed.inputs, widths, strict=True)
+            width - len(each.ids) for each, width in zip(self.base, widths, strict=True)
         ]
         if max(spares) <= 0:
             return
@@ -458,7 +396,7 @@ class Feeds:
         for side, is_masked in WAYS[:1] if self.is_encoder else WAYS:
             inputs = tuple(
                 with_padding(each, spare, pad, side, is_masked)
-                for each, spare in zip(feed.inputs, spares, strict=True)
+                for each, spare in zip(self.base, spares, strict=True)
             )
             how = "" if self.is_encoder or side == "left" else " and read at the end"
             if not is_masked:
@@ -472,7 +410,7 @@ class Feeds:
                 "pad_token_id",
                 "pad token" if is_usual else "",
             )
-            yield Feed((*feed.causes, cause), inputs, is_padded=True)
+            yield Feed(cause, inputs, is_padded=True)
 
 
 def as_inputs(ids: Iterable[Sequence[int]]) -> tuple[Input, ...]:

@@ -40,15 +40,14 @@ def other_weights(
     if checkpoints.soft_caps(config) and model.attention != "uncapped":
         remedy = "say attn_implementation='eager' there, or --attention uncapped here"
         uncapped = open_reader(name, label, {**given, "attention": "uncapped"})
-        yield replace(
-            uncapped, cause=(Cause("dropped the soft-capping of attention", remedy),)
-        )
+        cause = Cause("dropped the soft-capping of attention", remedy)
+        yield replace(uncapped, cause=cause)
     if model.head_name == "urm":
         cause = Cause(
             "read helpfulness in place of the reward", "say --head urm_helpfulness here"
         )
         helpful = open_model(name, **{**given, "head": "urm_helpfulness"})
-        yield replace(reader_of(helpful), cause=(cause,))
+        yield replace(reader_of(helpful), cause=cause)
     if model.head_name == "linear":
         yield of_random_heads(reader, config)
     yield of_normalised_states(reader)
@@ -74,7 +73,7 @@ def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
     )
     backbone = checkpoints.ready(bare, model.device)
     without = replace(model, backbone=backbone)
-    yield Reader(without, reader.heads, (cause,))
+    yield Reader(without, reader.heads, cause)
 
 
 def of_random_heads(reader: Reader, config: PreTrainedConfig) -> Reader:
@@ -91,7 +90,7 @@ def of_random_heads(reader: Reader, config: PreTrainedConfig) -> Reader:
     head = head.to(reader.model.device)
     remedy = "load the checkpoint's own head: its class, and num_labels=1"
     cause = Cause("drew the head at random", remedy)
-    return Reader(reader.model, [head], (cause,), of_any=True)
+    return Reader(reader.model, [head], cause, of_any=True)
 
 
 def of_normalised_states(reader: Reader) -> Reader:
@@ -100,9 +99,7 @@ def of_normalised_states(reader: Reader) -> Reader:
         "scaled the last state to length 1 before the head",
         "switch the normalisation of states off there (normalize=False)",
     )
-    return Reader(
-        reader.model, reader.heads, (cause,), states=partial(normalize, dim=-1)
-    )
+    return Reader(reader.model, reader.heads, cause, states=partial(normalize, dim=-1))
 
 
 def other_positions(reader: Reader) -> Iterator[Reader]:
@@ -133,7 +130,7 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
         other = with_module(backbone, "rotary_emb", rotary)
         model = replace(reader.model, backbone=other)
         cause = Cause(text, remedy)
-        yield Reader(model, reader.heads, (cause,))
+        yield Reader(model, reader.heads, cause)
 
 
 def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:
@@ -150,7 +147,7 @@ def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:
         f"pooled {words[other]}", f"pool {words[held]} there, as config.json says"
     )
     model = replace(reader.model, backbone=backbone)
-    yield Reader(model, [], (cause,))
+    yield Reader(model, [], cause)
 
 
 def with_module(backbone: nn.Module, name: str, module: nn.Module) -> nn.Module:
@@ -211,7 +208,7 @@ def rounded_weights(reader: Reader) -> Iterator[Reader]:
             weight.data = rounded.T if is_turned else rounded
         cause = Cause(f"rounded the weights of layers to {text}", QUANTISED)
         model = replace(reader.model, backbone=backbone)
-        yield Reader(model, reader.heads, (cause,))
+        yield Reader(model, reader.heads, cause)
 
 
 def in_half(reader: Reader, dtype: str) -> Iterator[Reader]:

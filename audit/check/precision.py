@@ -10,7 +10,7 @@ from numpy.linalg import norm
 from scipy import stats
 
 from .other_weights import in_half, rounded_weights
-from .readings import Array, Reader, places
+from .readings import Array, Reader, usual
 from .search import EVIDENCE, Fit, Search
 
 MANTISSA = {"bfloat16": 8, "float16": 11, "float32": 24}  # bits of a number
@@ -54,11 +54,9 @@ def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
 
 
 def in_half_precision(search: Search, printed: str) -> tuple[list[Fit], str]:
-    """Return hypotheses with one cause that fit if the other program computed in half precision,
-    and in which.
+    """Return hypotheses that fit if the other program computed in half precision, and in which.
 
-    What fits float32 within the errors of that precision is computed again in it. `printed` is the
-    format of the other program's numbers.
+    printed: the format of the other program's numbers
     """
     for dtype in HALF if printed == "float32" else (printed,):
         for reader in in_half(search.reader, dtype):
@@ -75,53 +73,57 @@ def with_rounded_weights(search: Search) -> list[Fit]:
     The same rounding gives the same rewards. Where it went another way for a few weights, rewards
     must be nearer to those with rounded weights.
     """
+    found = []
     for reader in rounded_weights(search.reader):
-        same = search.again(search.reader, search.noise, is_coarse=False)
-        if same.consider(reader, search.base):
-            return same.fits
-    for reader in rounded_weights(search.reader):
-        if fits := rounded_fits(search, reader, is_format=None):
-            return fits
-    return []
+        found += rounded_fits(search, reader, is_format=None)
+    return sorted(found, key=lambda fit: norm(search.given.theirs - fit.predicted))[:1]
 
 
 def rounded_fits(search: Search, reader: Reader, is_format: bool | None) -> list[Fit]:
     """Return hypotheses that fit with this reader, or else those whose errors look like its
     rounding.
 
-    Of hypotheses that fit within the rounding, only the simplest are tried. The rounding of a text
-    that was fed in another way resembles any errors at times.
+    What fits float32 within the errors of the reader is computed again by it. If what is fed here
+    fits so, nothing else is tried: the rounding of other texts resembles any errors at times.
 
     is_format: whether all rewards are numbers of the reader's format; None for rounded weights
     """
-    same = search.again(reader, search.noise, is_coarse=False)
+    same = again(search, reader, search.noise)
     same.is_equal()
-    if fits := [fit for fit in same.fits if len(fit.causes) < 2]:
-        return fits
-    usual = places(search.reader, search.base)[1][0]  # (n, labels)
-    error = norm(places(reader, search.base)[1][0] - usual) / np.sqrt(usual.size)
-    coarse = search.again(search.reader, search.noise + 1.5 * error, is_coarse=True)
-    coarse.is_equal()
-    if is_format is not None:
+    if same.fits:
+        return same.fits
+    exact = usual(search.reader, search.base)  # (n, labels)
+    error = norm(usual(reader, search.base) - exact) / np.sqrt(exact.size)
+    coarse = again(search, search.reader, search.noise + 1.5 * error, is_coarse=True)
+    if not coarse.is_equal() and is_format is not None:
         coarse.run([])
     fewest = min((len(fit.causes) for fit in coarse.fits), default=0)
-    exact = {fit.kind: fit for fit in coarse.fits if len(fit.causes) == fewest}
-    again = coarse.again(reader, coarse.noise, is_coarse=True)
-    for feed in dict.fromkeys(fit.feed for fit in exact.values()):
-        again.consider(reader, feed)
     theirs = search.given.theirs
     fits = []
-    for fit in again.fits:
-        kind = fit.kind[len(reader.cause) :]
-        if kind not in exact:
+    for fit in coarse.fits:
+        if len(fit.causes) > fewest or (is_format is None and fit.causes):
             continue
-        if is_rounding(theirs, exact[kind].predicted, fit, is_format):
-            fits.append(fit)
+        with np.errstate(all="ignore"):
+            predictions = list(search.predictions(reader, fit.feed))
+        cause, predicted, *_ = predictions[fit.at]
+        if is_rounding(theirs, fit.predicted, predicted, is_format):
+            causes = (cause,) if cause else ()
+            far = float(norm(theirs - predicted))
+            fits.append(fit._replace(causes=causes, predicted=predicted, error=far))
     return fits
 
 
+def again(
+    search: Search, reader: Reader, noise: float, is_coarse: bool = False
+) -> Search:
+    """Return the same search with another reader or noise, and nothing found yet."""
+    return Search(
+        reader, search.feeds, search.given, search.slack, noise, search.label, is_coarse
+    )
+
+
 def is_rounding(
-    theirs: Array, exact: Array, rounded: Fit, is_format: bool | None
+    theirs: Array, exact: Array, rounded: Array, is_format: bool | None
 ) -> bool:
     """Return whether the other program's rewards are those in float32, (n,), but for rounding.
 
@@ -131,7 +133,7 @@ def is_rounding(
     rewards are numbers of that format.
     """
     apart = theirs - exact
-    rounding = rounded.predicted - exact
+    rounding = rounded - exact
     if is_format is None:
         return bool(norm(apart - rounding) < LEFT * norm(apart))
     n = len(apart)

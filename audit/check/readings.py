@@ -41,7 +41,7 @@ class Reader:
 
     model: RewardModel
     heads: list[Any]  # of a decoder, one per label; empty for an encoder
-    cause: tuple[Cause, ...] = ()  # in what its weights differ
+    cause: Cause | None = None  # in what its weights differ
     # what becomes of states, (length, d), before the heads read them
     states: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.float
     # whether the heads are tried one by one, in place of one label
@@ -184,56 +184,59 @@ def reader_of_labels(model: RewardModel) -> Reader:
 # --- where a reward is read -----------------------------------------------------------------------
 
 
-def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
-    """Return where rewards may have been read, the usual place first, and the rewards, (places,
-    n, labels).
-    """
+def usual(reader: Reader, feed: Feed) -> Array:
+    """Return the rewards where this library reads, (n, labels); of padded texts, at the end."""
     out = reader.read(feed.inputs)  # of each input: (length, labels)
     if reader.model.head is None or feed.is_padded:
-        last = [rewards[-1] for rewards in out]
-        return [()], np.stack(last)[None]
-    ids = [np.array(each.ids) for each in feed.inputs]
-    causes: list[tuple[Cause, ...]] = []
-    rewards = []
-    for cause, at in positions(reader.model, ids):
-        causes.append((cause,))
-        read_there = zip(out, at, strict=True)
-        rewards.append([each[i] for each, i in read_there])
-    causes[0] = ()
+        return np.stack([rewards[-1] for rewards in out])
+    place = next(positions(reader.model, feed))
+    return read_at(out, place.at)
+
+
+def elsewhere(reader: Reader, feed: Feed) -> Iterator[tuple[Cause, Array]]:
+    """Yield other places where rewards may have been read, and the rewards there, (n, labels)."""
+    if reader.model.head is None:
+        return
+    out = reader.read(feed.inputs)
+    _, *others = positions(reader.model, feed)
+    for cause, at in others:
+        yield cause, read_at(out, at)
     mean = Cause("took the mean over all tokens", "read at the last token")
-    causes.append((mean,))
-    rewards.append([each.mean(axis=0) for each in out])
-    return causes, np.array(rewards)
+    yield mean, np.stack([each.mean(axis=0) for each in out])
 
 
-def positions(model: RewardModel, ids: list[Array]) -> list[Place]:
-    """Return where a program may read inputs of these ids, first where this library reads."""
+def read_at(out: list[Array], at: Array) -> Array:
+    """Return the rewards of each input at its position, (n, labels)."""
+    return np.stack([rewards[i] for rewards, i in zip(out, at, strict=True)])
+
+
+def positions(model: RewardModel, feed: Feed) -> Iterator[Place]:
+    """Yield where a program may read the inputs of a feed, first where this library reads."""
+    ids = [np.array(each.ids) for each in feed.inputs]
     last = np.array([len(each) - 1 for each in ids])
-    cause = Cause("read at the last token", "say --read-at last here", READ_AT)
-    at_end = Place(cause, last)
     pads = _pads(model)
     padding = [_last_unlike(model, ids, pad) for pad in pads]
-    usual = last
+    here = last
     if model.read_at == "last_not_pad":
         configured = (place.at for place in padding if place.cause.row)
-        usual = next(configured, last)
-    found = [Place(Cause("", ""), usual), at_end]
+        here = next(configured, last)
+    yield Place(Cause("", ""), here)
+    cause = Cause("read at the last token", "say --read-at last here", READ_AT)
+    yield Place(cause, last)
     for pad, place in zip(pads, padding, strict=True):
-        found += [place, _before_first(model, ids, pad)]
+        yield place
+        yield _before_first(model, ids, pad)
     for back in range(1, EARLIER + 1):
-        cause = Cause(
-            f"read {back} token{'s' * (back > 1)} before the last", SAME_TOKEN
-        )
-        found.append(Place(cause, np.maximum(0, last - back)))
+        text = f"read {back} token{'s' * (back > 1)} before the last"
+        yield Place(Cause(text, SAME_TOKEN), np.maximum(0, last - back))
     first = Cause("read at the first token", "read at the last token")
-    found.append(Place(first, np.zeros_like(last)))
+    yield Place(first, np.zeros_like(last))
     for length in range(4, max(last) + 1):
         cause = Cause(
             f"truncated the end to {length} tokens",
             f"let it read more than {length} tokens",
         )
-        found.append(Place(cause, np.minimum(last, length - 1)))
-    return found
+        yield Place(cause, np.minimum(last, length - 1))
 
 
 def _pads(model: RewardModel) -> list[int]:

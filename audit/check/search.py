@@ -1,14 +1,12 @@
-"""The search for what another program did: hypotheses with one cause first, then with two.
+"""The search for the one thing that another program did.
 
 A hypothesis says what was fed (feeds.py), to which weights (other_weights.py), where the reward was
-read (readings.py), and what was made of the number (numbers.py). It fits only if it reproduces
-every reward.
+read (readings.py), or what was made of the number (numbers.py). It fits only if it reproduces every
+reward.
 """
 
-import copy
-import itertools
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -17,23 +15,22 @@ import numpy as np
 
 from .feeds import MULTIPLES, Feed, Feeds, Input
 from .numbers import Given, Number, numbers
-from .readings import Array, Reader, places
+from .readings import Array, Reader, elsewhere, usual
 from .sources import Cause
 
-# rows on which causes are tried before all: the shortest, which truncation leaves alone, and the
-# longest
-SCREENED = 6
+# rows of a kind on which causes are tried before all: the shortest, which truncation leaves alone,
+# the longest, and the first that differ
+SCREENED = 3
 SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
 # of truncated or padded texts, as a rule
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-# of truncation that are tried between the longest row that agrees and the shortest that does not
-MOST_LENGTHS = 200
 ANY = 400  # tokens or characters up to which every number is tried
 WIDER = 160  # tokens by which a text may be padded to any width
 # powers of ten by which an agreement of all rows by chance must be improbable
 EVIDENCE = 8.0
 # of the standard deviation of rewards: what varies less cannot be the nearest
 CONSTANT = 0.1
+NEAREST = 3  # of what does not fit a few rows, so many are compared on all
 
 
 class Fit(NamedTuple):
@@ -44,9 +41,9 @@ class Fit(NamedTuple):
     causes: tuple[Cause, ...]
     predicted: Array
     error: float
-    feed: Feed = Feed((), ())
+    feed: Feed = Feed(None, ())
     free: int = 0  # constants that were estimated
-    kind: tuple[str, ...] = ()  # the causes without these constants
+    at: int = 0  # its place among the predictions of this feed
 
 
 Tried = tuple[Reader, Feed]
@@ -60,7 +57,7 @@ class Search:
     - slack: how far each reward may be off by its printing and by its floating-point format, (n,)
     - noise: how far a reward here may be off, on the model's own scale
     - label: which output of the model is the reward here
-    - wanted: no feed has other causes than these; None allows all
+    - is_coarse: what is sought fits within half precision; the largest noise is 4 times this one
     """
 
     reader: Reader
@@ -69,269 +66,163 @@ class Search:
     slack: Array
     noise: float
     label: int = 0
-    wanted: Collection[Cause] | None = None
-    # only one cause then, as half precision is another one; the largest noise is 4 times this
     is_coarse: bool = False
     fits: list[Fit] = field(default_factory=list)
     nearest: Fit | None = None
-    # Of a feed, the longest row that agrees and the shortest that does not, if longer: it may have
-    # been truncated. Of several numbers, that with which the longest row agrees.
-    partial: dict[Feed, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def base(self) -> Feed:
         """What is fed here."""
-        return Feed((), self.feeds.base, True)
-
-    @cached_property
-    def every(self) -> list[Feed]:
-        """All feeds with at most two causes, without truncation and padding."""
-        return self.feeds.every(self._is_wanted)
+        return Feed(None, self.feeds.base)
 
     @cached_property
     def rows(self) -> Array:
-        """The rows on which causes are tried first."""
+        """The rows on which causes are tried first: some of the shortest, of the longest, and of
+        those that differ.
+        """
         lengths = [len(each.ids) for each in self.feeds.base]
         by_length = np.argsort(lengths, kind="stable")
-        shortest = by_length[: SCREENED // 2]
-        others = by_length[SCREENED // 2 :]
-        longest = others[-SCREENED // 2 :]
-        return np.sort(np.concatenate([shortest, longest]))
-
-    @cached_property
-    def distinct(self) -> int:
-        """How many rows differ in what is fed here. Copies are no further evidence."""
-        return len(set(self.feeds.base))
+        here = next(self.predictions(self.reader, self.base)).predicted
+        apart = np.abs(here - self.given.theirs) > self.slack + self.noise
+        differ = np.flatnonzero(apart)[:SCREENED]
+        ends = [by_length[:SCREENED], by_length[-SCREENED:]]
+        return np.unique(np.concatenate([*ends, differ]))
 
     def is_equal(self) -> bool:
-        """Return whether the rewards are those here."""
+        """Return whether the rewards are those here. What else fits the same texts is kept too."""
         self.consider(self.reader, self.base)
         return any(not fit.causes for fit in self.fits)
 
     def run(self, others: Sequence[Reader]) -> list[Fit]:
-        """Return hypotheses that fit: with one cause, or with two if nothing simpler fits."""
-        single = [feed for feed in self.every if len(feed.causes) < 2]
-        tried = [(self.reader, feed) for feed in single[1:]]
-        tried += self._further(self.base, others, LENGTHS)
-        self._screen(tried, "")
-        # what the few rows do not tell, such as means over the replies to a prompt
-        if not self.fits:
-            read_all(tried, " more, for all rows")
-            for reader, feed in tried:
-                self.consider(reader, feed)
+        """Return hypotheses that fit, with those of `is_equal`. others: with other weights."""
+        causes = self._screened(others)
+        feeds = [(reader, self.base) for reader in others if reader.cause in causes]
+        further = [*self.feeds.every(causes.__contains__)[1:], *self._in_batches()]
+        feeds += [(self.reader, feed) for feed in further if feed.cause in causes]
+        for reader, feed in feeds:
+            self.consider(reader, feed)
         if not self.fits and not self.is_coarse:
-            self._screen(self._counted(), " more, for any length")
-        if self.is_coarse or any(len(fit.causes) < 2 for fit in self.fits):
-            return self.fits
-        of_two = [feed for feed in self.every if len(feed.causes) == 2]
-        pairs = [(self.reader, feed) for feed in of_two]
-        for feed in single[1:]:
-            if feed.is_own or feed in self.partial:
-                pairs += self._further(feed, others, ())
-        self._screen(pairs, " more, for pairs of causes")
+            for feed in self._counted():
+                self.consider(self.reader, feed)
         return self.fits
 
-    def _screen(self, tried: Sequence[Tried], what: str) -> None:
-        """Try feeds on a few rows, and those that fit these on all."""
-        some = [(reader, feed.of_rows(self.rows)) for reader, feed in tried]
-        read_all(some, what)
-        is_part = len(self.rows) < len(self.slack)
-        for (reader, part), (_, feed) in zip(some, tried, strict=True):
-            if self.consider(reader, part, self.rows) and is_part:
-                self.consider(reader, feed)
+    def _screened(self, others: Sequence[Reader]) -> set[Cause | None]:
+        """Return the causes that fit a few rows; if there are none, those that are nearest."""
+        rows = self.rows
+        part = self.feeds.of_rows(rows)
+        tried = [(reader, self.base.of_rows(rows)) for reader in others]
+        made = [Feed(cause, make()) for cause, make in part.others()]
+        made += [feed.of_rows(rows) for feed in self._in_batches()]
+        tried += [(self.reader, feed) for feed in made if feed.inputs]
+        read_all(tried, "")
+        errors = [
+            (self.error(reader, feed, rows), reader.cause or feed.cause)
+            for reader, feed in tried
+        ]
+        limit = 1 + 3 * self.is_coarse
+        fitting = {cause for error, cause in errors if error <= limit}
+        if fitting or self.fits:
+            return fitting
+        errors.sort(key=lambda each: each[0])
+        return {cause for _, cause in errors[:NEAREST]}
 
-    def _further(
-        self, feed: Feed, others: Sequence[Reader], lengths: Sequence[int]
-    ) -> Iterator[Tried]:
-        """Yield a feed with other weights, in padded batches, and truncated: to these lengths,
-        or where rows differ.
-        """
-        for reader in others:
-            yield reader, feed
-        n = len(feed.inputs)
-        sizes = [size for size in SIZES if size < n]
-        made = [self.feeds.batched(feed, size) for size in (*sizes, n)]
-        if not feed.causes:
-            made += [self.feeds.rounded_up(feed, multiple) for multiple in MULTIPLES]
-        longest = max(len(each.ids) for each in feed.inputs)
-        low, high = self.partial.get(feed, (0, 0))
-        high = min(high, low + MOST_LENGTHS)
-        different = dict.fromkeys([*range(low, high), *lengths])
-        for length in different:
-            if 4 <= length < longest:
-                made.append(self.feeds.truncated(feed, length))
-        for each in itertools.chain(*made):
-            if self._is_wanted(each.causes):
-                yield self.reader, each
+    def _in_batches(self) -> Iterator[Feed]:
+        """Yield what is fed here in padded batches, or padded to a multiple of some length."""
+        n = len(self.slack)
+        for size in (*[size for size in SIZES if size < n], n):
+            yield from self.feeds.batched(size)
+        for multiple in MULTIPLES:
+            yield from self.feeds.rounded_up(multiple)
 
-    def _is_wanted(self, causes: tuple[Cause, ...]) -> bool:
-        if self.wanted is None:
-            return True
-        return all(cause in self.wanted for cause in causes)
-
-    def _counted(self) -> list[Tried]:
-        """Return feeds that a number describes, for those numbers that give the longest row its
+    def _counted(self) -> Iterator[Feed]:
+        """Yield feeds that a number describes, for those numbers that give the longest row its
         reward.
         """
         base = self.feeds.base
         longest = max(self.rows, key=lambda i: len(base[i].ids))
-        one = self.feeds.of_rows([longest])
         row = np.array([longest])
-        reply = one.turns[0][-1]["content"]
-        length = len(one.base[0].ids)
-        size = max(length + WIDER, len(reply))
-        tried = []
-        for count in counts(size):
-            for feed in one.counted(count):
-                if self._is_wanted(feed.causes):
-                    tried.append((count, feed))
-        feeds = [(self.reader, feed) for _, feed in tried]
-        read_all(feeds, " more, for one row at any length")
-        found: dict[int, set[tuple[Cause, ...]]] = {}
-        for count, feed in tried:
-            if feed.inputs != one.base and self.consider(self.reader, feed, row):
-                found.setdefault(count, set()).add(feed.causes)
-        counted = []
-        for count, causes in found.items():
-            for feed in self.feeds.counted(count):
-                if feed.causes in causes:
-                    counted.append((self.reader, feed))
-        return counted
+        one = self.feeds.of_rows(row)
+        size = max(len(base[longest].ids) + WIDER, len(one.turns[0][-1]["content"]))
+        tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
+        read_all([(self.reader, feed) for _, feed in tried], " more, for one row")
+        found = {
+            feed.cause: count
+            for count, feed in tried
+            if feed.inputs != one.base and self.error(self.reader, feed, row) <= 1
+        }
+        for count in dict.fromkeys(found.values()):
+            yield from (
+                feed for feed in self.feeds.counted(count) if feed.cause in found
+            )
 
-    def consider(self, reader: Reader, feed: Feed, rows: Array | None = None) -> bool:
-        """Try every place and number with a feed of all rows or some; return whether one fits.
-        Keep what fits all.
+    def predictions(self, reader: Reader, feed: Feed) -> Iterator[Number]:
+        """Yield what a feed predicts: one number if it has a cause, else also those with one."""
+        rewards = usual(reader, feed)  # (n, labels)
+        cause = reader.cause or feed.cause
+        if reader.of_any:
+            for column in rewards.T:
+                yield Number(cause, column, free=1)
+            return
+        label = self.label if self.label < rewards.shape[1] else 0
+        yield Number(cause, rewards[:, label])
+        if cause:
+            return
+        for place, at in elsewhere(reader, feed):
+            yield Number(place, at[:, label])
+        yield from numbers(rewards, self.given, label)
 
-        Of one row, only the usual place and numbers without constants count.
+    def error(self, reader: Reader, feed: Feed, rows: Array) -> float:
+        """Return the largest error on some rows, as a share of what is allowed, of a feed of these
+        rows with a cause.
         """
-        given = self.given
-        slack = self.slack
-        if rows is not None:
-            given = given.of_rows(rows)
-            slack = slack[rows]
-        where, rewards = places(reader, feed)  # (places, n, labels)
-        if len(slack) == 1:
-            where = where[:1]
-            rewards = rewards[:1]
-        before = (*reader.cause, *feed.causes)
-        is_whole = len(slack) == len(self.slack)
-        is_fitting = False
+        theirs = self.given.theirs[rows]
+        allowed = self.slack[rows] + self.noise
+        apart = [
+            np.abs(number.predicted - theirs) / allowed
+            for number in self.predictions(reader, feed)
+        ]
+        return float(np.nan_to_num(apart, nan=np.inf).max(axis=1).min())
+
+    def consider(self, reader: Reader, feed: Feed) -> None:
+        """Keep what fits all rows, and what is nearest, of what a feed of all rows predicts."""
+        theirs = self.given.theirs
         # a gate without a place to read gives no number
         with np.errstate(all="ignore"):
-            for number in self._numbers(reader, rewards, given):
-                room = 2 - self.is_coarse - len(before) - bool(number.text)
-                if room < 0 or (len(slack) == 1 and number.free):
-                    continue
-                apart = np.abs(number.predicted - given.theirs)
+            for at, number in enumerate(self.predictions(reader, feed)):
+                apart = np.abs(number.predicted - theirs)
                 apart = np.nan_to_num(apart, nan=np.inf)
-                allowed = slack + self.noise * number.slope  # (n,) or (places, n)
-                allowed = np.broadcast_to(allowed, apart.shape)
-                errors = apart / allowed
-                for i in self._fitting(number, errors, allowed, is_whole):
-                    if len(where[i]) > room:
-                        continue
-                    is_fitting = True
-                    if is_whole:
-                        error = float(errors[i].max())
-                        causes = (*before, *where[i])
-                        self.fits.append(fit_at(i, number, causes, error, feed))
-                if is_whole and not number.free:
-                    self._keep_nearest(reader, feed, number, apart[0], allowed[0])
-        return is_fitting
+                allowed = self.slack + self.noise * number.slope  # (n,)
+                causes = (number.cause,) if number.cause else ()
+                error = float((apart / allowed).max())
+                fit = Fit(causes, number.predicted, error, feed, number.free, at)
+                is_near = error <= 1 + 3 * self.is_coarse
+                if is_near and self._is_evident(number, allowed):
+                    self.fits.append(fit)
+                elif not number.free:
+                    self._keep_nearest(fit._replace(error=float(apart.mean())))
 
-    def _numbers(
-        self, reader: Reader, rewards: Array, given: Given
-    ) -> Iterable[Number]:
-        labels = rewards.shape[-1]
-        if reader.of_any:
-            return [Number("", rewards[..., i], free=1) for i in range(labels)]
-        label = self.label if self.label < labels else 0
-        return numbers(rewards, given, label)
-
-    def _fitting(
-        self, number: Number, errors: Array, allowed: Array, is_whole: bool
-    ) -> Array:
-        """Return the places where all rows fit: all errors, (places, n), are at most 1. If these
-        are all rows, chance must not explain it.
+    def _is_evident(self, number: Number, allowed: Array) -> bool:
+        """Return whether chance does not explain that all rows fit. Copies of a text are no
+        further evidence.
         """
-        fitting = errors.max(axis=1) <= 1 + 3 * self.is_coarse
-        if is_whole:
-            spread = number.predicted.std(axis=1)
-            spread = np.minimum(spread, self.given.theirs.std())
-            powers = np.log10(spread / allowed.mean(axis=1))
-            evidence = (self.distinct - number.free) * powers
-            fitting &= evidence >= EVIDENCE
-        return np.flatnonzero(fitting)
+        spread = min(number.predicted.std(), self.given.theirs.std())
+        distinct = len(set(self.feeds.base))
+        powers = np.log10(spread / allowed.mean())
+        return bool((distinct - number.free) * powers >= EVIDENCE)
 
-    def _keep_nearest(
-        self, reader: Reader, feed: Feed, number: Number, apart: Array, allowed: Array
-    ) -> None:
-        """Keep what is nearest at the usual place, and between which lengths a truncation may
-        begin; arrays are (n,).
-        """
-        predicted = number.predicted[0]
-        spread = self.given.theirs.std()
-        if predicted.std() < CONSTANT * spread:
+    def _keep_nearest(self, fit: Fit) -> None:
+        if fit.predicted.std() < CONSTANT * self.given.theirs.std():
             return
-        error = float(apart.mean())
-        if self.nearest is None or error < self.nearest.error:
-            causes = (*reader.cause, *feed.causes)
-            self.nearest = fit_at(0, number, causes, error, feed)
-        if reader is not self.reader:
-            return
-        agrees = apart <= allowed
-        lengths = np.array([len(each.ids) for each in feed.inputs])
-        other = min(lengths[~agrees], default=0)
-        known, _ = self.partial.get(feed, (0, 0))
-        if agrees.sum() < 3:
-            return
-        longest = max(lengths[agrees])
-        if known < longest < other:
-            self.partial[feed] = (int(longest), int(other))
-
-    def of_rows(self, rows: Array) -> "Search":
-        """Return the search on some rows."""
-        part = Search(
-            self.reader,
-            self.feeds.of_rows(rows),
-            self.given.of_rows(rows),
-            self.slack[rows],
-            self.noise,
-            self.label,
-        )
-        part.is_equal()
-        return part
-
-    def again(self, reader: Reader, noise: float, is_coarse: bool) -> "Search":
-        """Return the same search with another reader or noise, and nothing found yet."""
-        other = copy.copy(self)  # with the feeds that were made
-        other.reader = reader
-        other.noise = noise
-        other.is_coarse = is_coarse
-        other.fits = []
-        other.nearest = None
-        other.partial = {}
-        return other
+        if self.nearest is None or fit.error < self.nearest.error:
+            self.nearest = fit
 
 
 def counts(size: int) -> list[int]:
     """Return the numbers of tokens or characters that are tried for a text of this size."""
     fifties = range(0, size + 1, 50)
-    usual = [n for n in (*LENGTHS, *fifties) if n <= 4 * size]
+    as_a_rule = [n for n in (*LENGTHS, *fifties) if n <= 4 * size]
     every = range(1, min(ANY, size))
-    return sorted({*every, *usual})
-
-
-def fit_at(
-    place: int, number: Number, causes: tuple[Cause, ...], error: float, feed: Feed
-) -> Fit:
-    """Return the hypothesis that a number was made of rewards that were read at a place."""
-    kind = (*(cause.text for cause in causes), number.text)
-    if number.text:
-        own = Cause(number.text_at(place), number.remedy)
-        causes = (*causes, own)
-    predicted = number.predicted[place]
-    return Fit(causes, predicted, error, feed, number.free, kind)
+    return sorted({*every, *as_a_rule})
 
 
 def read_all(tried: Iterable[Tried], what: str) -> None:

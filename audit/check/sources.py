@@ -120,9 +120,19 @@ class Sources:
         ]
 
     def _of_turns(
-        self, cause: Cause, turns: Sequence[conversations.Turns], **options: Any
+        self,
+        text: str,
+        remedy: str,
+        change: Callable[[conversations.Turns], conversations.Turns] = list,
+        row: str = "",
+        **options: Any,
     ) -> Source:
-        return cause, lambda: self.rendered(turns, **options)
+        """Return the source that renders changed turns. options: as for `rendered`."""
+
+        def render() -> Texts | None:
+            return self.rendered([change(turns) for turns in self.turns], **options)
+
+        return Cause(text, remedy, row), render
 
     def _systems(self) -> Iterator[Source]:
         """Yield other system turns."""
@@ -132,93 +142,83 @@ class Sources:
             "system and date",
         )
         yield own, self._without_own_system
-        bare = [turns[turns[0]["role"] == "system" :] for turns in self.turns]
-        yield self._of_turns(Cause("left out the system turns", SAME_TURN), bare)
-        for text in SYSTEMS if bare == self.turns else ():
+        if any(turns[0]["role"] == "system" for turns in self.turns):
+            yield self._of_turns(
+                "left out the system turns",
+                SAME_TURN,
+                lambda turns: turns[turns[0]["role"] == "system" :],
+            )
+            return
+        for text in SYSTEMS:
             named = f"the system turn “{text}”" if text else "an empty system turn"
-            system = {"role": "system", "content": text}
-            with_system = [[system, *turns] for turns in self.turns]
-            yield self._of_turns(Cause(f"put {named} first", SAME_TURN), with_system)
+            system = [{"role": "system", "content": text}]
+            yield self._of_turns(f"put {named} first", SAME_TURN, system.__add__)
 
     def _turns(self) -> Iterator[Source]:
         """Yield the same texts as other turns."""
-        prompted = Cause(
+        roles = {"user": "assistant", "assistant": "user"}
+        yield self._of_turns(
             "fed the reply after a generation prompt, without a turn of its own",
             ASSISTANT,
+            add_generation_prompt=True,
         )
-        yield self._of_turns(prompted, self.turns, add_generation_prompt=True)
-        stripped = [
-            [turn | {"content": turn["content"].strip()} for turn in turns]
-            for turns in self.turns
-        ]
-        yield self._of_turns(
-            Cause("cut the white space around texts", "feed the same texts"), stripped
-        )
-        last = [turns[-2:] for turns in self.turns]
-        yield self._of_turns(Cause("fed the last turns alone", "feed all turns"), last)
-        as_user = [[turns[-1] | {"role": "user"}] for turns in self.turns]
-        yield self._of_turns(
-            Cause("fed the reply as the user's turn", ASSISTANT), as_user
-        )
-        other = {"user": "assistant", "assistant": "user"}
-        swapped = [
-            [turn | {"role": other.get(turn["role"], turn["role"])} for turn in turns]
-            for turns in self.turns
-        ]
-        yield self._of_turns(
-            Cause(
+        for text, remedy, change in (
+            (
+                "cut the white space around texts",
+                "feed the same texts",
+                lambda turns: [
+                    turn | {"content": turn["content"].strip()} for turn in turns
+                ],
+            ),
+            ("fed the last turns alone", "feed all turns", lambda turns: turns[-2:]),
+            (
+                "fed the reply as the user's turn",
+                ASSISTANT,
+                lambda turns: [turns[-1] | {"role": "user"}],
+            ),
+            (
                 "swapped the roles of user and assistant",
                 "name the roles of turns as here",
+                lambda turns: [
+                    turn | {"role": roles.get(turn["role"], turn["role"])}
+                    for turn in turns
+                ],
             ),
-            swapped,
-        )
+        ):
+            yield self._of_turns(text, remedy, change)
 
     def _rendered_twice(self) -> Iterator[Source]:
         """Yield texts that went through the template twice, in whole or in part."""
 
-        yield Cause("applied the chat template twice", ONCE), self._whole_as_content
+        def whole() -> Texts | None:
+            texts = [before + after for before, after in self.own]
+            return self.rendered([[{"role": "user", "content": t}] for t in texts])
+
+        def prompt(in_front: bool, **options: Any) -> Texts | None:
+            prompts = [turns[:-1] for turns in self.turns]
+            try:
+                texts = self.tokenizer.apply_chat_template(
+                    prompts, tokenize=False, date_string=conversations.DATE, **options
+                )
+            except InputError:
+                return None
+            if in_front:
+                both = zip(texts, self.own, strict=True)
+                return [(text + before, after) for text, (before, after) in both]
+            both = zip(texts, self.turns, strict=True)
+            return self.rendered(
+                [[{"role": "user", "content": text}, turns[-1]] for text, turns in both]
+            )
+
+        yield Cause("applied the chat template twice", ONCE), whole
         for opening, options in (
             ("", {}),
             (", with a generation prompt,", {"add_generation_prompt": True}),
         ):
             twice = Cause(f"rendered the prompt{opening} twice", ONCE)
-            yield twice, partial(self._prompt_as_content, **options)
+            yield twice, partial(prompt, False, **options)
             front = f"put the rendered prompt{opening} before the rendered conversation"
-            yield Cause(front, ONCE), partial(self._prompt_in_front, **options)
-
-    def _whole_as_content(self) -> Texts | None:
-        return self.rendered(
-            [
-                [{"role": "user", "content": before + after}]
-                for before, after in self.own
-            ]
-        )
-
-    def _prompt_as_content(self, **options: Any) -> Texts | None:
-        if (prompts := self._prompts(**options)) is None:
-            return None
-        turns = [
-            [{"role": "user", "content": prompt}, whole[-1]]
-            for prompt, whole in zip(prompts, self.turns, strict=True)
-        ]
-        return self.rendered(turns)
-
-    def _prompt_in_front(self, **options: Any) -> Texts | None:
-        if (prompts := self._prompts(**options)) is None:
-            return None
-        both = zip(prompts, self.own, strict=True)
-        return [(prompt + before, after) for prompt, (before, after) in both]
-
-    def _prompts(self, **options: Any) -> list[str] | None:
-        """Return the turns before the reply as texts; None if the template refuses them."""
-        prompts = [turns[:-1] for turns in self.turns]
-        options["date_string"] = conversations.DATE
-        try:
-            return self.tokenizer.apply_chat_template(
-                prompts, tokenize=False, **options
-            )
-        except InputError:
-            return None
+            yield Cause(front, ONCE), partial(prompt, True, **options)
 
     def _ends_of_turns(self) -> Iterator[Source]:
         """Yield the model's own template with other end tokens where turns end."""
@@ -238,34 +238,33 @@ class Sources:
         """Yield other templates of the tokenizer and its files, the one that was given, and the
         day.
         """
+        used = self.tokenizer.chat_template
         today = date.today().strftime("%d %b %Y")
-        prints_day = "strftime_now" in str(self.tokenizer.chat_template)
-        day = Cause(
+        yield self._of_turns(
             f"let the template print the day ({today})",
             f"pass date_string='{conversations.DATE}'",
-            "system and date" if prints_day else "",
+            row="system and date" * ("strftime_now" in str(used)),
+            date_string=today,
         )
-        yield self._of_turns(day, self.turns, date_string=today)
-        used = self.tokenizer.chat_template
+        others = []
         if isinstance(used, dict):
-            for name, source in used.items():
-                if name != "default":
-                    named = Cause(
-                        f"used the tokenizer's template “{name}”", "use the default one"
-                    )
-                    yield self._of_turns(named, self.turns, source=source)
+            others += [
+                (f"the tokenizer's template “{name}”", "use the default one", source)
+                for name, source in used.items()
+                if name != "default"
+            ]
         for file, source in templates_in_files(self.model).items():
             if source != used:
                 remedy = (
                     f"use the other one there, or score with --template {file} here"
                 )
-                cause = Cause(f"used the chat template in {file}", remedy)
-                yield self._of_turns(cause, self.turns, source=source)
+                others.append((f"the chat template in {file}", remedy, source))
         if self.template:
             remedy = f"score with --template {self.template} here"
-            given = Cause(f"used the template {self.template}", remedy)
             source = tokenizers.read_template(Path(self.template))
-            yield self._of_turns(given, self.turns, source=source)
+            others.append((f"the template {self.template}", remedy, source))
+        for which, remedy, source in others:
+            yield self._of_turns(f"used {which}", remedy, source=source)
 
     def _formats(self) -> Iterator[Source]:
         """Yield the usual formats of formats.csv."""
@@ -354,13 +353,10 @@ def templates_in_files(model: RewardModel) -> dict[str, str]:
     files = getattr(model, "files", None)
     if files is None:
         return {}
-    found = {}
-    for name in ("tokenizer_config.json", "chat_template.json"):
-        if (files.folder / name).is_file():
-            found[name] = models_files.read_json(files.folder / name).get(
-                "chat_template"
-            )
-    if (files.folder / "chat_template.jinja").is_file():
-        text = (files.folder / "chat_template.jinja").read_text(encoding="utf-8")
-        found["chat_template.jinja"] = text
+    found: dict[str, Any] = {}
+    for path in sorted(files.folder.glob("*")):
+        if path.name in ("tokenizer_config.json", "chat_template.json"):
+            found[path.name] = models_files.read_json(path).get("chat_template")
+        if path.name == "chat_template.jinja":
+            found[path.name] = path.read_text(encoding="utf-8")
     return {name: source for name, source in found.items() if isinstance(source, str)}

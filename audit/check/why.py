@@ -1,8 +1,8 @@
 """Why do the rewards of another program differ? Try what it may have done, and name what reproduces
 every reward.
 
-search.py tries hypotheses, those with one cause before pairs; precision.py tells rounding from
-other causes. A cause is named only if it reproduces every reward.
+search.py tries hypotheses with one cause; precision.py tells rounding from other causes. A cause is
+named only if it reproduces every reward.
 """
 
 import json
@@ -27,14 +27,12 @@ from .feeds import Feeds
 from .numbers import Given
 from .other_weights import other_weights
 from .precision import format_of, in_half_precision, printed_to, with_rounded_weights
-from .readings import TOLERANCES, Array, Reader, config_in_file, open_reader, places
+from .readings import TOLERANCES, Array, Reader, config_in_file, open_reader, usual
 from .search import Fit, Search
 from .sources import Cause
 
 # of the largest reward: what sums of float32 in another order may differ by
 ROUNDING = 2e-6
-AT_ONCE = 128  # rows that are searched at once: two of the largest batches
-LARGEST_BATCH = 64
 FEWEST = 3  # texts from which something can be told
 NEAREST = 0.8  # share of the difference from which the nearest cause is named
 MOST_SHOWN = 40  # rows that are printed, those furthest apart
@@ -126,14 +124,14 @@ def explain(
     slack = printed_to(rows["printed"].tolist())
     printed, step = format_of(rows["printed"].astype(float).to_numpy(), slack)
     search = search_for(reader, rows, slack + step, label or 0, bos, template)
-    here = places(reader, search.base)[1][0][:, search.label]
+    here = usual(reader, search.base)[:, search.label]
     answer = partial(_answer, reader.model.nickname, rows, here)
     if search.is_equal():
         return answer(search.fits, printed)
     if one := softmax_of_one(search.given.theirs, here):
         return answer([one], printed)
     others = list(other_weights(name, label, reader, given))
-    fits, precision = found_in(search, others, printed)
+    fits, precision = all_fits(search, others, printed)
     if fits:
         causes = of_precision(name, reader, precision)
         return answer(
@@ -202,51 +200,19 @@ def search_for(
     groups = rows["context"].factorize()[0]
     given = Given(theirs, groups, lengths)
     search = Search(reader, feeds, given, slack, noise=0.0, label=label)
-    usual = places(reader, search.base)[1][0]  # (n, labels)
-    centre = np.median(usual, axis=0)
-    spread = np.abs(usual - centre).max()
-    search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(
-        np.abs(usual).max()
-    )
+    here = usual(reader, search.base)  # (n, labels)
+    spread = np.abs(here - np.median(here, axis=0)).max()
+    largest = np.abs(here).max()
+    search.noise = TOLERANCES["float32"] * float(spread) + ROUNDING * float(largest)
     return search
 
 
 def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
     """Return how long replies are, unit -> (n,)."""
     ids = model.tokenizer(replies, add_special_tokens=False)["input_ids"]
-    units = {
-        "tokens": ids,
-        "words": [reply.split() for reply in replies],
-        "characters": replies,
-    }
-    lengths = {}
-    for unit, parts in units.items():
-        lengths[unit] = np.array([len(each) for each in parts])
-    return lengths
-
-
-def found_in(
-    search: Search, others: list[Reader], printed: str
-) -> tuple[list[Fit], str]:
-    """Return what fits all rows, and the precision in which the other program computed.
-
-    Of many rows, AT_ONCE are searched, among them the first that differs. Only what fits these is
-    tried on all.
-    """
-    if len(search.slack) <= AT_ONCE:
-        return all_fits(search, others, printed)
-    part = search.of_rows(rows_that_differ(search))
-    found, precision = all_fits(part, others, printed)
-    search.wanted = {cause for fit in found for cause in fit.feed.causes}
-    if not found:
-        return [], precision
-    by_fit = [set(fit.causes) for fit in found]
-    used = [
-        reader
-        for reader in others
-        if any(set(reader.cause) <= causes for causes in by_fit)
-    ]
-    return all_fits(search, used, printed)
+    words = map(str.split, replies)
+    units = {"tokens": ids, "words": words, "characters": replies}
+    return {unit: np.array([*map(len, parts)]) for unit, parts in units.items()}
 
 
 def all_fits(
@@ -262,18 +228,6 @@ def all_fits(
     return in_half_precision(search, printed)
 
 
-def rows_that_differ(search: Search) -> Array:
-    """Return AT_ONCE neighbouring rows, the first of which differ. Batches begin where they do in
-    all rows.
-    """
-    usual = places(search.reader, search.base)[1][0]  # (n, labels)
-    apart = np.abs(search.given.theirs - usual[:, search.label])
-    differs = apart > search.slack + search.noise
-    first = int(differs.argmax()) // LARGEST_BATCH * LARGEST_BATCH
-    first = min(first, len(apart) - AT_ONCE)
-    return np.arange(first, first + AT_ONCE)
-
-
 def _answer(
     name: str,
     rows: pd.DataFrame,
@@ -283,7 +237,7 @@ def _answer(
     found: bool = True,
 ) -> Answer:
     first, *others = sorted(
-        fits, key=lambda fit: (len(fit.causes), fit.free, -len(fit.feed.causes))
+        fits, key=lambda fit: (len(fit.causes), fit.free, fit.feed.cause is None)
     )
     as_simple = [
         fit

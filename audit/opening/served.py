@@ -1,5 +1,4 @@
-"""A served reward model, MODEL=http://host:port: token ids go to vLLM or SGLang, and raw rewards
-come back.
+"""A served reward model, MODEL=http://host:port: token ids go to vLLM, and raw rewards come back.
 
 Tokenizer and chat template are read here, from the folder or hub id that the server names, or from
 the one that --tokenizer names.
@@ -145,7 +144,6 @@ class Server:
                 f"{self.url} serves {len(served)} models; start it with one reward model alone"
             )
         self.model = served[0]["id"]
-        self.is_sglang = served[0].get("owned_by") == "sglang"
         # the folder or hub id, under whatever name it is served
         self.loaded = str(served[0].get("root") or self.model)
         # two inputs that go with every request, and their first rewards, (2,)
@@ -248,8 +246,7 @@ class Server:
             self.url + route, data, {"Content-Type": "application/json"}
         )
         wrong = (
-            f"{self.url}{route} gives no answer that vLLM or SGLang would give to a "
-            "reward model"
+            f"{self.url}{route} gives no answer that vLLM would give to a reward model"
         )
         remedy = (
             "see to the server, and run the same command again: of a vocabulary, finished "
@@ -266,29 +263,22 @@ class Server:
 
     def numbers(self, inputs: list[list[int]], activation: bool = False) -> np.ndarray:
         """Return the server's number for each input, (n,): raw, or with `activation` after the
-        server's sigmoid.
-
-        SGLang has no activation. InputError unless each input gets one number.
+        server's sigmoid. InputError unless each input gets one number.
         """
 
         def read(answer: Any) -> list[list[float]]:
-            if self.is_sglang:
-                return [plain_numbers(each["embedding"]) for each in answer]
             in_order = sorted(answer["data"], key=itemgetter("index"))
             indices = [each["index"] for each in in_order]
-            if indices != list(range(len(in_order))):
+            if indices != list(range(len(inputs))):
                 raise ValueError("its indices are not 0 to n - 1, each once")
             return [plain_numbers(each["probs"]) for each in in_order]
 
         body = {"model": self.model, "input": inputs, "use_activation": activation}
-        if self.is_sglang:
-            body = {"input_ids": inputs}
         numbers = self.ask("/classify", read, body)
-        counts = {np.size(each) for each in numbers}
-        if len(numbers) != len(inputs) or counts != {1}:
+        if most := max((len(each) for each in numbers if len(each) != 1), default=0):
             raise InputError(
-                f"{self.url} gives {max(counts, default=0)} numbers for a text, and a reward model "
-                "gives one; serve a model with one label"
+                f"{self.url} gives {most} numbers for a text, and a reward model gives one; serve "
+                "a model with one label"
             )
         return np.array(numbers, dtype=float).reshape(len(inputs))
 
@@ -320,12 +310,7 @@ class Server:
                 "add_generation_prompt": False,
                 "chat_template_kwargs": {"date_string": conversations.DATE},
             }
-            # SGLang's /tokenize takes no conversations.
-            if (
-                compare_template
-                and not self.is_sglang
-                and self._tokens(messages=turns, **how) != here
-            ):
+            if compare_template and self._tokens(messages=turns, **how) != here:
                 raise InputError(
                     f"{self.url} renders chats by another template than {tokenizer.name_or_path}; "
                     "name the one that the model was trained with: --template <file>"

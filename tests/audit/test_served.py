@@ -1,4 +1,4 @@
-"""Served models: a server in a thread answers as vLLM or SGLang does, by transformers' own
+"""Served models: a server in a thread answers as vLLM does, by transformers' own
 classes.
 """
 
@@ -35,9 +35,7 @@ KINDS = {
 class Fake:
     """A server of the checkpoint in a folder. `sent` are the inputs of each request."""
 
-    def __init__(
-        self, folder, engine="vllm", template=None, squash=False, labels=1, models=1
-    ):
+    def __init__(self, folder, template=None, squash=False, labels=1, models=1):
         self.model = AutoModelForSequenceClassification.from_pretrained(
             folder, attn_implementation="eager"
         ).eval()
@@ -45,11 +43,8 @@ class Fake:
         self.tokenizer.chat_template = tiny.TEMPLATES.get(
             template, self.tokenizer.chat_template
         )
-        self.listed = [
-            {"id": f"rm{i}", "root": str(folder), "owned_by": engine}
-            for i in range(models)
-        ]
-        self.engine, self.squash, self.labels, self.sent = engine, squash, labels, []
+        self.listed = [{"id": f"rm{i}", "root": str(folder)} for i in range(models)]
+        self.squash, self.labels, self.sent = squash, labels, []
 
     @torch.no_grad()
     def reward(self, ids, activation) -> list[float]:
@@ -69,7 +64,7 @@ class Fake:
                         "input_ids"
                     ]
                 }
-            assert self.engine == "vllm" and body["add_generation_prompt"] is False
+            assert body["add_generation_prompt"] is False
             given = {
                 "tokenize": True,
                 "return_dict": False,
@@ -79,9 +74,6 @@ class Fake:
                 "tokens": self.tokenizer.apply_chat_template(body["messages"], **given)
             }
         assert route == "/classify"
-        if self.engine == "sglang":
-            self.sent.append(body["input_ids"])
-            return [{"embedding": self.reward(ids, False)} for ids in body["input_ids"]]
         self.sent.append(body["input"])
         numbers = [
             self.reward(ids, body.get("use_activation", True)) for ids in body["input"]
@@ -138,16 +130,12 @@ def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "engine"),
-    [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
-    serve, tmp_path, kind, engine
+    serve, tmp_path, kind
 ):
     url, fake = serve(
-        tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]),
-        engine=engine,
+        tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1])
     )
     # as clients of OpenAI name it, and one table is of one server
     model = api.load(url + "/v1/")
@@ -254,7 +242,6 @@ def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
     ("faults", "message"),
     [
         ({"squash": True}, "use_activation"),
-        ({"squash": True, "engine": "sglang"}, "squashed"),
         ({"labels": 2}, "gives 2 numbers"),
         ({"models": 2}, "serves 2 models"),
         ({"template": "llama3"}, "--template "),
@@ -325,20 +312,12 @@ def test_no_server_and_no_model_behind_it_are_one_line(serve, folder):
             "its indices are not 0 to n - 1",
         ),
         (
-            lambda rows: [row | {"index": row["index"] + 1} for row in rows],
-            "its indices are not 0 to n - 1",
-        ),
-        (
             lambda rows: [row | {"probs": [True]} for row in rows],
             "a reward is no number",
         ),
         (
             lambda rows: [row | {"probs": ["high"]} for row in rows],
             "a reward is no number",
-        ),
-        (
-            lambda rows: [row | {"index": True} for row in rows],
-            "its indices are not 0 to n - 1",
         ),
     ],
 )

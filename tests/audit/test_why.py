@@ -5,7 +5,6 @@ detector.
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,56 +16,24 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from audit import __main__ as run
 from audit.check import precision, why
-from audit.check.feeds import Feed, Input
-from audit.check.numbers import Given, Number
-from audit.check.search import Search
 from benchmarks import why as planting
 from lib import InputError
 
+# one of each kind; test_causes.py has them all
 CASES = [
     "llama no bos",
     "gemma2 last line break cut",
-    "qwen3 usual system turn",
-    "llama truncated on the left",
+    "qwen3 prompt rendered twice",
+    "llama cut on the left to 45 but for bos",
     "gpt2 left padding without positions",
-    "encoder Human and Assistant",
+    "gemma2 reply cut to 12 tokens",
+    "llama read three tokens earlier",
+    "qwen3 length penalty",
     "encoder another label",
     "llama random head",
-    "gemma2 soft-capping dropped",
-    "gpt2 end token, sigmoid",
     "gemma2 int8 weights",
-    "llama cut on the left to 45 but for bos",
-    "gemma2 another end token",
-    "llama template applied twice",
-    "qwen3 prompt rendered twice",
-    "gpt2 padded to 211",
-    "encoder clipped at one end",
-    "gemma2 reply cut to 12 tokens",
-    "qwen3 length penalty",
-    "llama roles swapped",
-    "llama rotary base",
-    "gemma2 inline template",
-    "qwen3 state of length 1",
-    "modernbert other pooling",
-    "gemma2 padded to 211",
-    *(
-        pytest.param(only, marks=pytest.mark.nightly)
-        for only in (
-            "llama two bos, sigmoid",
-            "gemma2 truncation on the left, two bos",
-            "gpt2 fp8 weights",
-            "llama reply cut to 40",
-        )
-    ),
 ]
-UNKNOWN = [
-    "qwen3 head moved by 20%",
-    "gemma2 head moved by 3%",
-    "gpt2 head moved by 1%",
-    "llama noise of 0.013",
-    "encoder noise of 0.003",
-    "encoder shuffled rows",
-]
+UNKNOWN = ["gemma2 head moved by 3%", "encoder shuffled rows"]
 
 
 @pytest.fixture
@@ -81,14 +48,12 @@ def plant(monkeypatch, tmp_path):
     return write
 
 
-def answer_to(case, file, **options):
-    return why.explain(
-        str(case["folder"]),
-        why.read_rewards(file),
-        label=case["label"],
-        device="cpu",
-        **options,
-    )
+def answer_to(case, file):
+    return explained(case, why.read_rewards(file))
+
+
+def explained(case, rows):
+    return why.explain(str(case["folder"]), rows, label=case["label"], device="cpu")
 
 
 @pytest.mark.parametrize("only", CASES)
@@ -99,30 +64,9 @@ def test_a_planted_cause_is_named_and_reproduces_every_row(plant, only):
     assert answer.table["left over"].max() < 1e-3 * answer.table["theirs"].abs().max()
 
 
-@pytest.mark.nightly
-def test_float16_alone_is_not_called_padding_in_float16(tmp_path):
-    case = next(planting.planted("qwen3 float16"))
-    answer = answer_to(case, planting.write(case, tmp_path / "rewards.csv"))
-    assert answer.line.startswith("It computed in float16. ")
-
-
-def test_a_number_that_agrees_with_shorter_rows_hides_no_truncation():
-    rewards = np.array([1.0, 2, 3, 4, 5])
-    given = Given(rewards, np.zeros(5, int), {})
-    reader = SimpleNamespace(cause=())
-    searching = Search(reader, None, given, np.full(5, 0.01), noise=0.0)
-    feed = Feed((), tuple(Input((0,) * length) for length in (3, 4, 5, 6, 9)))
-    for apart in ([0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]):
-        number = Number("", rewards[None])
-        searching._keep_nearest(reader, feed, number, np.array(apart), searching.slack)
-    assert searching.partial == {feed: (6, 9)}
-
-
 def test_of_a_few_rows_a_cause_is_not_told_twice(plant):
     case, file = plant("llama no bos")
-    answer = why.explain(
-        str(case["folder"]), why.read_rewards(file).head(5), device="cpu"
-    )
+    answer = explained(case, why.read_rewards(file).head(5))
     assert answer.code == 1 and answer.causes[0].text not in answer.same
 
 
@@ -138,11 +82,7 @@ def test_what_is_nearest_is_named_from_four_fifths_of_the_difference(plant):
     rows = why.read_rewards(file)
     for far, is_named in ((0.01, True), (2.0, False)):
         moved = rows["printed"].astype(float) + far * np.resize([1, -1, 1], len(rows))
-        answer = why.explain(
-            str(case["folder"]),
-            rows.assign(printed=moved.map("{:.4f}".format)),
-            device="cpu",
-        )
+        answer = explained(case, rows.assign(printed=moved.map("{:.4f}".format)))
         assert answer.code == 2 and ("Nearest: it" in answer.line) == is_named
         assert (answer.explained >= 0.8) == is_named
 
@@ -152,7 +92,7 @@ def test_copies_of_a_few_texts_are_no_evidence(plant):
     rows = why.read_rewards(file).head(3)
     printed = ["0.7", "-0.31", "0.12"]
     copies = pd.concat([rows.assign(printed=printed)] * 10, ignore_index=True)
-    assert why.explain(str(case["folder"]), copies, device="cpu").code == 2
+    assert explained(case, copies).code == 2
     pd.read_csv(file).head(2).sample(30, replace=True, random_state=0).to_csv(
         file, index=False
     )
@@ -178,28 +118,27 @@ def test_a_large_offset_hides_no_difference(plant, tmp_path):
 
 def test_equal_rewards_need_one_pass_for_each_row(plant, monkeypatch, capsys):
     case, file = plant("llama nothing")
-    monkeypatch.setattr(why.Feeds, "every", None)
+    monkeypatch.setattr(why.Feeds, "others", None)
     assert answer_to(case, file).code == 0
     assert "forward passes" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("only", ["llama two bos", "gpt2 truncated on the left"])
-def test_of_many_rows_some_are_searched_and_all_must_fit(plant, monkeypatch, only):
-    monkeypatch.setattr(why, "AT_ONCE", 12)
-    monkeypatch.setattr(why, "LARGEST_BATCH", 4)
-    case, file = plant(only)
-    answer = answer_to(case, file)
-    assert answer.code == 1 and planting.is_named(case, answer.line), answer.line
+def test_a_row_on_which_causes_are_not_tried_first_must_fit_too(plant):
+    case, file = plant("llama two bos")
     rows = why.read_rewards(file)
-    rows.loc[14, "printed"] = "9.5"  # not among the rows that are searched
-    assert why.explain(str(case["folder"]), rows, device="cpu").code == 2
+    assert explained(case, rows).code == 1
+    # a text of middle length, behind the first that differ
+    by_length = rows["reply"].str.len().sort_values(kind="stable").index
+    row = next(i for i in by_length[5:10] if i > 5)
+    rows.loc[row, "printed"] = "9.5"
+    assert explained(case, rows).code == 2
 
 
 def test_one_reward_far_from_all_others_is_no_traceback(plant):
     case, file = plant("llama nothing")
     rows = why.read_rewards(file).head(5)
     rows.loc[3, "printed"] = "1e5"
-    answer = why.explain(str(case["folder"]), rows, device="cpu")
+    answer = explained(case, rows)
     assert answer.line == "None fits: no cause gives every reward."
 
 
@@ -247,11 +186,8 @@ EARLIER = [
 ]
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
-def test_of_several_turns_those_that_were_left_out_are_named(
-    plant, tmp_path, architecture
-):
-    case, _ = plant(f"{architecture} nothing")
+def test_of_several_turns_those_that_were_left_out_are_named(plant, tmp_path):
+    case, _ = plant("qwen3 nothing")
     whole, last = (
         planting.Program(case["folder"], turns=turns).rewards()
         for turns in (lambda tokenizer, turns: EARLIER + turns, lambda _, turns: turns)
