@@ -77,7 +77,7 @@ def of_model(
     bos: str = "single",
     report: Report | None = None,
     lists: pd.DataFrame | None = None,
-    spam: bool = True,
+    spam: bool = False,
 ) -> Card:
     """Return the card of a loaded model. Its vocabulary is scored unless the collection has its
     score table.
