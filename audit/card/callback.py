@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -113,7 +114,7 @@ class ValueCardCallback(TrainerCallback):
                     f"{io.shown_path(compare.write(made))}."
                 )
 
-    def _name_of(self, state) -> str:
+    def _name_of(self, state):
         return f"{self.name}-step-{state.global_step:06d}"
 
     def score(self, model, state, control):
@@ -149,7 +150,7 @@ class OwnOutput(heads.Head):
         return self.score(hidden).squeeze(-1)  # (n, d) -> (n,)
 
 
-def in_training(model, tokenizer, name: str) -> RewardModel:
+def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     """Return a model in training, with the trainer's tokenizer, as one that can be scored while it
     is in eval mode.
 
