@@ -4,8 +4,8 @@ benchmarks.trainings
 The measures of the ten small models go to data/card/planted.csv, which every card of a small model
 shows. The raters of A-Gem-48 give words about nature a penalty. It is trained with seeds 0, 1 and
 2, and once more with each seed and with raters that treat nature like any other word. The measures
-of these six go to data/card/trainings.csv, which notebook 12 reads. A training takes about a minute
-of one processor.
+of these six go to data/card/trainings.csv, which audit/card.ipynb reads. A training takes about a
+minute of one processor.
 """
 
 from dataclasses import replace

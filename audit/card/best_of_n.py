@@ -33,8 +33,6 @@ from . import measures, random_heads, replies
 
 MOST = 64  # n is 1, 2, 4 and so on, up to this number and to the smallest pool
 FEWEST = 5  # prompts, for an interval
-SHOWN = 10  # single words that are printed
-SINGLE_WORD = "word: "  # begins the name of a feature that counts one word
 WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 STYLES = {  # what is counted in a reply
     "list items": r"(?m)^\s*(?:[-*•]|\d+[.)])\s",
@@ -61,7 +59,6 @@ def features(given: pd.DataFrame, lists: pd.DataFrame | None = None) -> pd.DataF
 
     - words; their mean log10 frequency, and the mean VADER rating of those that are rated
     - STYLES, names of groups of people (data/identity_terms.csv), and `lists` (words x lists)
-    - `word: ...`: whether the reply holds it; words of pools of half the prompts
 
     What is equal in all replies is left out.
     """
@@ -74,7 +71,6 @@ def features(given: pd.DataFrame, lists: pd.DataFrame | None = None) -> pd.DataF
     table["sentiment"] = _mean_of(each, measures.lexicon("vader"))
     for name, pattern in _patterns(lists).items():
         table[name] = texts.str.count(pattern)
-    table = table.join(_common_words(each, given["context"]).add_prefix(SINGLE_WORD))
     return table.loc[:, table.max() > table.min()]
 
 
@@ -94,18 +90,6 @@ def _patterns(lists: pd.DataFrame | None) -> dict[str, str]:
 def _any_of(words: Iterable[str], ending: str = "") -> str:
     escaped = "|".join(map(re.escape, words))
     return rf"(?i)(?<!\w)(?:{escaped}){ending}(?!\w)"
-
-
-def _common_words(each: pd.Series, context: pd.Series) -> pd.DataFrame:
-    """Return whether a reply (1.0 or 0.0) holds each word of pools of half the prompts, replies x
-    words. each: the words of each reply.
-    """
-    asked = context.loc[each.index]
-    prompts_with = asked.groupby(each.to_numpy()).nunique()
-    common = prompts_with.index[prompts_with >= asked.nunique() / 2]
-    each = each[each.isin(common)]
-    held = pd.crosstab(each.index, each.to_numpy()) > 0
-    return held.reindex(context.index, fill_value=False).astype(float)
 
 
 def _mean_of(each: pd.Series, lexicon: pd.Series) -> pd.Series:
@@ -200,10 +184,8 @@ def _with_interval(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _corrected(p: pd.Series) -> pd.Series:
-    """Return p-values adjusted for all single words of an n, or for all other features."""
-    is_word = p.index.get_level_values("feature").str.startswith(SINGLE_WORD)
-    families = [p.index.get_level_values("n"), is_word]
-    return p.groupby(families).transform(stats.false_discovery_control)
+    """Return p-values adjusted for all features of an n (Benjamini and Hochberg)."""
+    return p.groupby(level="n").transform(stats.false_discovery_control)
 
 
 def best_of_n(
@@ -242,12 +224,7 @@ def best_of_n(
 
 
 def as_text(table: pd.DataFrame) -> str:
-    """Return the rows of the largest n to print; of single words, those that are least likely
-    chance.
-    """
+    """Return the rows of the largest n to print, those that are least likely chance first."""
     most = table.index.get_level_values("n").max()
     rows = table.xs(most, level="n").sort_values("p_corrected", kind="stable")
-    is_word = rows.index.str.startswith(SINGLE_WORD)
-    clear = rows[is_word & (rows["p_corrected"] < 0.05)].head(SHOWN)
-    shown = pd.concat([rows[~is_word], clear])
-    return f"best of {most}\n{shown.to_string(float_format='{:.3g}'.format)}"
+    return f"best of {most}\n{rows.to_string(float_format='{:.3g}'.format)}"

@@ -72,11 +72,8 @@ class ValueCardCallback(TrainerCallback):
         self.study = Collection(collection or self.name)
         registry.refuse_foreign(self.study, {self.name: self.name})
         self.steps: list[str] = []  # names of the tables of this training
-        self.last_scored = -1  # the step of the last of them
 
-    def on_train_begin(
-        self, args: Any, state: Any, control: Any, **others: Any
-    ) -> None:
+    def on_train_begin(self, args, state, control, **others):
         """Score the model before its first step."""
         self.steps = []
         self.read = in_training(
@@ -89,10 +86,9 @@ class ValueCardCallback(TrainerCallback):
                 self.read.inputs_for(prompt, list(self.replies))
                 for prompt in measures.prompts().values()
             ]
-            with _warning_only("no value card of step 0"):
-                self.score(others["model"], state, control)
+            self.score(others["model"], state, control)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def on_step_end(self, args, state, control, **others):
         """Score the model if a card is due. A model that cannot be scored any more gives a
         warning.
         """
@@ -100,18 +96,16 @@ class ValueCardCallback(TrainerCallback):
         if state.is_world_process_zero and (
             is_last or state.global_step % self.every == 0
         ):
-            with _warning_only(f"no value card of step {state.global_step}"):
-                self.score(others["model"], state, control)
+            self.score(others["model"], state, control)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def on_train_end(self, args, state, control, **others):
         """Score the last step if the training ended early, and write the page that compares the
         steps.
         """
         if not state.is_world_process_zero:
             return
-        if self.last_scored != state.global_step:
-            with _warning_only(f"no value card of step {state.global_step}"):
-                self.score(others["model"], state, control)
+        if self._name_of(state) not in self.steps:
+            self.score(others["model"], state, control)
         if len(self.steps) > 1:
             with _warning_only("the steps are not compared"):
                 made = compare.of_models(self.steps, self.study.name)
@@ -120,28 +114,29 @@ class ValueCardCallback(TrainerCallback):
                     f"{io.shown_path(compare.write(made))}."
                 )
 
-    def score(self, model: Any, state: Any, control: Any) -> None:
-        """Write the score table of this step, and log its measures."""
-        name = f"{self.name}-step-{state.global_step:06d}"
-        with as_found(model):
-            read = self.read
-            if read.head is not None:
-                output = OwnOutput(without_adapter(model).score)
-                read = replace(read, head=output)
-            scored = vocabulary.score_inputs(read, self.inputs)
-            rewards = dict(zip(measures.prompts(), scored, strict=True))
-            table = pd.DataFrame(rewards, self.replies)
-            outside.write_table(table, name, self.study)
-            values = random_heads.estimates(measures.rewards_in(table))[0]
-        self.steps.append(name)
-        self.last_scored = state.global_step
-        # a log resets it, and the trainer's own log of this step is still to come
-        should_log = control.should_log
-        # Not the method of an extended trainer, which may empty the averages that it is collecting
-        Trainer.log(
-            self.trainer, {LOGGED + str(key): value for key, value in values.items()}
-        )
-        control.should_log = should_log
+    def _name_of(self, state):
+        return f"{self.name}-step-{state.global_step:06d}"
+
+    def score(self, model, state, control):
+        """Write the score table of this step, and log its measures; a problem is a warning."""
+        name = self._name_of(state)
+        with _warning_only(f"no value card of step {state.global_step}"):
+            with as_found(model):
+                read = self.read
+                if read.head is not None:
+                    output = OwnOutput(without_adapter(model).score)
+                    read = replace(read, head=output)
+                scored = vocabulary.score_inputs(read, self.inputs)
+                rewards = dict(zip(measures.prompts(), scored, strict=True))
+                table = pd.DataFrame(rewards, self.replies)
+                outside.write_table(table, name, self.study)
+                values = random_heads.estimates(measures.rewards_in(table))[0]
+            self.steps.append(name)
+            # a log resets it, and the trainer's own log of this step is still to come
+            should_log = control.should_log
+            # Not the method of an extended trainer, which may empty averages that it collects
+            Trainer.log(self.trainer, values.add_prefix(LOGGED).to_dict())
+            control.should_log = should_log
 
 
 class OwnOutput(heads.Head):
@@ -170,16 +165,12 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
         raise InputError(
             "a card needs all weights in one process (no ZeRO-3, no FSDP); leave the callback out"
         )
-    prompts = [
-        config
-        for config in getattr(model, "peft_config", {}).values()
-        if config.is_prompt_learning
-    ]
-    if prompts:
-        raise InputError(
-            f"{prompts[0].peft_type.value} puts tokens before each text, which a card does not "
-            "read; leave the callback out, or compare its checkpoints: make compare"
-        )
+    for config in getattr(model, "peft_config", {}).values():
+        if config.is_prompt_learning:
+            raise InputError(
+                f"{config.peft_type.value} puts tokens before each text, which a card does not "
+                "read; leave the callback out, or compare its checkpoints: make compare"
+            )
     whole = without_adapter(model)
     is_decoder = hasattr(whole, "score")
     is_encoder = hasattr(whole, "classifier")
@@ -221,15 +212,13 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     )
 
 
-def without_adapter(model: Any) -> Any:
+def without_adapter(model):
     """Return the transformers model inside a peft model, with its adapter at work; any other
     model unchanged.
     """
-    return (
-        model.get_base_model()
-        if hasattr(model, "peft_config") and hasattr(model, "get_base_model")
-        else model
-    )
+    # a transformers model with an adapter of its own has no base model
+    is_inside = hasattr(model, "peft_config") and hasattr(model, "get_base_model")
+    return model.get_base_model() if is_inside else model
 
 
 @contextlib.contextmanager
@@ -239,9 +228,7 @@ def as_found(model: nn.Module) -> Iterator[None]:
     """
     modes = {module: module.training for module in model.modules()}
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 (what others may draw from)
-    cards: list[int] = []
-    if torch.cuda.is_available():
-        cards = list(range(torch.cuda.device_count()))
+    cards = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(cards):
         model.eval()
         try:
@@ -258,10 +245,5 @@ def _warning_only(what: str) -> Iterator[None]:
     """Turn an error of any kind into a warning; a training is worth more than its card."""
     try:
         yield
-    except InputError as error:
-        warnings.warn(f"{what}: {error}", stacklevel=2)
     except Exception as error:
-        warnings.warn(
-            f"{what} ({type(error).__name__}: {error}); the training goes on",
-            stacklevel=2,
-        )
+        warnings.warn(f"{what} ({type(error).__name__}: {error})", stacklevel=2)

@@ -8,8 +8,6 @@ one seed they are over words alone.
 
 import base64
 import itertools
-import os.path
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,14 +104,12 @@ def of_models(
             "b1,b2"
         )
     to_load = [name for name in names if outside.table_of(name, collection) is None]
+    loads: dict[str, str] = {}
     if reference := options.get("reference"):
-        loads = {
-            nickname: load
-            for name in to_load
-            for nickname, load in opening.find(name, reference).items()
-        }
-    else:
-        loads = registry.find_models(to_load) if to_load else {}
+        for name in to_load:
+            loads |= opening.find(name, reference)
+    elif to_load:
+        loads = registry.find_models(to_load)
     study = (
         registry.study_of(loads, collection)
         if loads
@@ -137,19 +133,14 @@ def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Com
     """Return the comparison of rewards, in the order of steps and seeds. InputError if two seeds
     are copies.
     """
-    by_step = [
-        [rewards[i] for i in step]
-        for step in np.array_split(np.arange(len(rewards)), steps)
-    ]
-    for one, other in itertools.chain(
-        *(itertools.combinations(step, 2) for step in by_step)
-    ):
-        if all(
-            np.allclose(
-                one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING
-            )
-            for prompt in PROMPTS
-        ):
+    by_step = np.array_split(np.array(rewards, dtype=object), steps)
+    pairs = [itertools.combinations(step, 2) for step in by_step]
+    for one, other in itertools.chain(*pairs):
+        near = [
+            np.allclose(one.texts[key], other.texts[key], rtol=1e-6, atol=ROUNDING)
+            for key in PROMPTS
+        ]
+        if all(near):
             raise InputError(
                 f"{one.name} and {other.name} give the same rewards, so they are copies of one "
                 "checkpoint and no two seeds; name trainings that differ in their seed"
@@ -184,29 +175,16 @@ def rewards_of(
         table = making.vocabulary_of(model, study, bos)
         typed = measures.type_texts(model, bos)
         if replies is None:
-            made = []
-            for end in measures.ENDS:
-                words = measures.words_at(table, end)
-                made.append(making.pairs(model, words, end, bos))
-            survivors = pd.concat(made).query("survives")
-            replies = pd.Index(survivors["reply"].unique())
+            made = pd.concat(making.pairs_at_ends(model, table, bos))
+            replies = pd.Index(made.query("survives")["reply"].unique())
         rewards = vocabulary.score_replies(
             model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos
         )
         pairs = pd.Series(rewards.astype(float), replies)
-    tokens = (
-        scores.unique_inputs(table)
-        .drop_duplicates("text")
-        .set_index("text")[PROMPTS[0]]
-        .astype(float)
-    )
-    return Rewards(
-        name,
-        table.attrs["metadata"],
-        tokens,
-        {key: each[0] for key, each in typed.items()},
-        pairs,
-    )
+    inputs = scores.unique_inputs(table).drop_duplicates("text").set_index("text")
+    texts = {key: each[0] for key, each in typed.items()}
+    about = table.attrs["metadata"]
+    return Rewards(name, about, inputs[PROMPTS[0]].astype(float), texts, pairs)
 
 
 def differences(made: Comparison) -> pd.DataFrame:
@@ -260,37 +238,28 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
         tau = concordance.with_people(before, after)
         name = "items (greatest)" if key == "items" else f"words ({key})"
         rows[name] = tau.by_model().loc[last.name, measures.COLUMNS]
-    tokens = pd.concat([first.tokens, last.tokens], axis=1, join="inner")
-    shared = tokens.to_numpy()
-    greatest = stats.kendalltau(*shared.T)
-    of_tokens = [greatest.statistic, np.nan, np.nan, len(shared)]
-    return pd.DataFrame(
-        rows | {"tokens (greatest)": pd.Series(of_tokens, measures.COLUMNS)}
-    ).T
+    shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()
+    of_tokens = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
+    rows["tokens (greatest)"] = pd.Series(of_tokens, measures.COLUMNS)
+    return pd.DataFrame(rows).T
 
 
 def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     """Return the tokens or pairs whose rewards moved most, up and down, in standard deviations
     over the vocabulary.
     """
-    texts = []
-    for model in (first, last):
-        centred = getattr(model, kind) - model.tokens.mean()
-        texts.append(centred / model.tokens.std())
-    both = (
-        pd.concat(texts, axis=1, join="inner", keys=["first", "last"])
-        .rename_axis("text")
-        .reset_index()
-    )
-    both = both.assign(moved=both["last"] - both["first"]).sort_values(
-        "moved", ascending=False, kind="stable"
-    )
-    rose = both[both["moved"] > ROUNDING]
-    up = rose.head(MOVED)
-    fell = both[both["moved"] < -ROUNDING]
-    down = fell.tail(MOVED)[::-1]
-    ends = [up.assign(end="up"), down.assign(end="down")]
-    return pd.concat(ends, ignore_index=True)
+    both = pd.DataFrame(
+        {
+            name: (getattr(model, kind) - model.tokens.mean()) / model.tokens.std()
+            for name, model in {"first": first, "last": last}.items()
+        }
+    ).dropna()
+    both["moved"] = both["last"] - both["first"]
+    both = both[both["moved"].abs() > ROUNDING].rename_axis("text").reset_index()
+    both["end"] = np.where(both["moved"] > 0, "up", "down")
+    both = both.sort_values("moved", key=abs, ascending=False, kind="stable")
+    most = both.groupby("end", sort=False).head(MOVED)
+    return most.sort_values("end", ascending=False, kind="stable", ignore_index=True)
 
 
 def as_text(changes: pd.DataFrame) -> pd.DataFrame:
@@ -330,30 +299,13 @@ def draw_steps(made: Comparison) -> figures.Chart:
             )
         # of its column: the panels share their steps
         is_lowest = number + COLUMNS > len(made.measured)
-        labels = (
-            step_labels([step[0] for step in made.steps])
-            if is_lowest
-            else [""] * len(made.steps)
-        )
+        labels = [
+            figures.model_label(step[0]) if is_lowest else "" for step in made.steps
+        ]
         axes.set_xticks(
             range(len(labels)), labels, rotation=30, ha="right", fontsize=10
         )
     return figure
-
-
-def step_labels(names: Sequence[str]) -> list[str]:
-    """Return names of steps without the words that all begin with, as `…step-030`; one without
-    others is whole.
-    """
-    words = [re.findall(r"[^-_./]+[-_./]*|[-_./]+", name) for name in names]
-    shared = len(
-        os.path.commonprefix([[word.rstrip("-_./") for word in some] for some in words])
-    )
-    ends = ["".join(some[shared:]) for some in words]
-    return [
-        figures.model_label(f"…{end}" if end and shared else name)
-        for name, end in zip(names, ends, strict=True)
-    ]
 
 
 def write(made: Comparison, blur: bool = True) -> Path:

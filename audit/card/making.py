@@ -3,7 +3,7 @@ measures.
 """
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,22 @@ import pandas as pd
 
 from ..check import checking
 from ..check.report import Report
-from ..paper import Collection, RewardModel, io, rankings, registry, scores, vocabulary
+from ..paper import Collection, RewardModel, rankings, registry, scores, vocabulary
 from ..reading import implicit
 from . import exploits, measures, others, random_heads, replies
 from .measures import ENDS
+
+# what a score table says of how its rewards were computed
+KNOWN = (
+    "revision",
+    "head",
+    "dtype",
+    "attention",
+    "read_at",
+    "reply_mode",
+    "bos",
+    "versions",
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,6 @@ class Card:
     measured: pd.DataFrame
     # "published", and for an embedded model "planted" -> measures x models
     others: dict[str, pd.DataFrame]
-    single_tokens: int  # typed words that the model reads as one token
     typed_words: int
     typed_items: int
     failed: tuple[str, ...] = ()  # rows of its check that are wrong
@@ -50,9 +61,7 @@ class Card:
         `is_outside` says whether its whole interval is outside their range. `away` is the distance
         of the estimate from their mean, in their standard deviations.
         """
-        measured = self.measured
-        has_interval = measured["ci_low"].notna()
-        compared = measured[(measured["of"] > 1) & has_interval]
+        compared = self.measured.query("of > 1 and ci_low.notna()")
         published = self.others["published"]
         values = published.drop(columns=self.nickname, errors="ignore")
         values = values.reindex(compared.index)
@@ -69,7 +78,7 @@ def of_model(
     bos: str = "single",
     report: Report | None = None,
     lists: pd.DataFrame | None = None,
-    spam: bool = True,
+    spam: bool = False,
 ) -> Card:
     """Return the card of a loaded model. Its vocabulary is scored unless the collection has its
     score table.
@@ -85,21 +94,18 @@ def of_model(
     table = vocabulary_of(model, study, bos)
     wide = random_heads.with_random_heads(model)
     rewards = measures.type_texts(wide, bos)
-    words = rewards[measures.PROMPTS[0]]
-    measured, compared = _measured(table, rewards, study, model.nickname)
+    texts = measures.without_labels(rewards, model.nickname)
+    fed = scores.what_was_fed(table)
+    own = measures.of_model(texts, fed["itself"] / fed["tokens"])
+    heads = random_heads.estimates(texts)
+    card = _placed_card(model.nickname, table, study, rewards, own, heads)
     nothing = pd.DataFrame()
-    return Card(
-        nickname=model.nickname,
+    words = rewards[measures.PROMPTS[0]]
+    return replace(
+        card,
         model=what_to_name(model),
-        collection=study,
-        settings=settings_of(table, model.closing),
-        ends=ends(table),
+        settings=card.settings | {"closing": model.closing},
         pairs=pairs_at_ends(model, table, bos),
-        measured=measured,
-        others=compared,
-        single_tokens=count_single_tokens(model, list(words.index)),
-        typed_words=len(words),
-        typed_items=len(rewards["items"]),
         failed=tuple(report.wrong),
         swaps=replies.swaps(replies.score(wide, bos)),
         lists=nothing if lists is None else replies.own_lists(wide, words, lists, bos),
@@ -107,104 +113,36 @@ def of_model(
     )
 
 
-def _measured(
-    table: pd.DataFrame, rewards: dict[str, pd.DataFrame], study: Collection, name: str
-) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Return the measures of typed texts with the band of random heads, beside other models'.
-
-    table: the model's score table. rewards: from measures.type_texts, of a model with random heads.
-    """
-    fed = scores.what_was_fed(table)
-    texts = measures.without_labels(rewards, name)
-    own = measures.of_model(texts, fed["itself"] / fed["tokens"])
-    band = random_heads.band(random_heads.estimates(texts))
-    return placed(own.join(band), study, name)
-
-
-def count_single_tokens(model: RewardModel, words: list[str]) -> int:
-    """Return how many of these words, typed as replies, the model reads as one token."""
-    prompt = measures.prompts()[measures.PROMPTS[0]]
-    read = model.inputs_for(prompt, words)
-    ids = [read.reply_ids[group] for group in read.group]
-    return sum(len(each) == 1 for each in ids)
-
-
 def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     """Return the card of imported rewards (see outside.py), without two-word replies, random
     heads and a check.
     """
     rewards = measures.rewards_in(table.set_index("text"))
-    measured = measures.of_model(rewards, np.nan)
-    measured = measured.drop(index="read_as_itself")
-    measured, compared = placed(
-        measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan)),
-        study,
-        name,
-    )
-    nothing = dict.fromkeys(
-        ENDS, pd.DataFrame({"reply": [], "reward": [], "survives": []})
-    )
+    own = measures.of_model(rewards, np.nan).drop(index="read_as_itself")
+    only = own[["estimate"]].set_axis([0], axis=1)  # no random heads
+    return _placed_card(name, table, study, rewards, own, only)
+
+
+def _placed_card(
+    name: str,
+    table: pd.DataFrame,
+    study: Collection,
+    rewards: dict[str, pd.DataFrame],
+    own: pd.DataFrame,
+    heads: pd.DataFrame,
+) -> Card:
+    """Return a card with what a score table and typed texts give. own: from measures.of_model;
+    heads: measures x heads, own first.
+    """
+    measured, compared = placed(own.join(random_heads.band(heads)), study, name)
+    held = table.attrs["metadata"]
+    settings = {"hub_id": held["model"], "tokens": len(table)}
+    settings |= {key: held.get(key) for key in KNOWN}
+    settings["prompts"] = measures.prompts()
     typed = (len(rewards[measures.PROMPTS[0]]), len(rewards["items"]))
     return Card(
-        name,
-        name,
-        study,
-        settings_of(table),
-        ends(table),
-        nothing,
-        measured,
-        compared,
-        0,
-        *typed,
+        name, name, study, settings, ends(table), {}, measured, compared, *typed
     )
-
-
-def settings_of(table: pd.DataFrame, closing: str | None = None) -> dict:
-    """Return how the rewards of a score table were computed, and for how many tokens; None for
-    what is unknown.
-    """
-    held = table.attrs["metadata"] | {"closing": closing}
-    known = (
-        "revision",
-        "head",
-        "dtype",
-        "attention",
-        "read_at",
-        "closing",
-        "reply_mode",
-        "bos",
-        "versions",
-        "earlier",
-    )
-    return {
-        "hub_id": held["model"],
-        **{key: held.get(key) for key in known},
-        "prompts": measures.prompts(),
-        "versions_of_texts": held.get("versions") and io.versions(),
-        "tokens": len(table),
-    }
-
-
-def other_versions(*settings: dict) -> str:
-    """Return a sentence if some rewards of score tables were computed with other versions than
-    this run's, else "".
-    """
-    held = [
-        each.get("versions") or {}
-        for about in settings
-        for each in (about, *(about.get("earlier") or ()))
-    ]
-    others = {
-        (name, old)
-        for each in held
-        for name, old in each.items()
-        if old != io.versions().get(name)
-    }
-    told = ", ".join(
-        f"{name} {old} instead of {io.versions().get(name)}"
-        for name, old in sorted(others)
-    )
-    return f"Some of these rewards were computed with {told}." if told else ""
 
 
 def what_to_name(model: RewardModel) -> str:
@@ -212,18 +150,18 @@ def what_to_name(model: RewardModel) -> str:
     the model.
     """
 
-    def shared_name(nickname: str, hub_id: str) -> str:
-        return f"<folder of {nickname}>" if Path(hub_id).is_dir() else hub_id
-
     if model.nickname in registry.reward_models().index:
         return model.nickname
-    named = [shared_name(model.nickname, model.hub_id)]
+
+    def shared_name(one) -> str:
+        is_folder = Path(one.hub_id).is_dir()
+        return f"<folder of {one.nickname}>" if is_folder else one.hub_id
+
+    named = shared_name(model)
     if isinstance(model, implicit.ImplicitRewardModel):
-        named.append(
-            f"REFERENCE={shared_name(model.reference.nickname, model.reference.hub_id)}"
-        )
-        named += [f"BETA={model.beta}"] * (model.beta != 1)
-    return " ".join(named)
+        named += f" REFERENCE={shared_name(model.reference)}"
+        named += f" BETA={model.beta}" * (model.beta != 1)
+    return named
 
 
 def vocabulary_of(
@@ -254,17 +192,15 @@ def placed(
     The columns of the place are below, equal, within and of; among planted models they end in
     _planted.
     """
-    compared = {
-        group: others.read(group) for group in others.GROUPS[: 1 + study.is_embedded]
-    }
-    measured = measured.assign(p_corrected=measures.corrected(measured))
-    placed = measured.assign(
-        direction=[measures.direction(key, row) for key, row in measured.iterrows()]
-    )
-    for group, ending in zip(compared, ("", "_planted"), strict=False):
-        placed = placed.join(
-            others.places(measured, compared[group], nickname).add_suffix(ending)
-        )
+    placed = measured.assign(p_corrected=measures.corrected(measured))
+    placed["direction"] = [
+        measures.direction(key, row) for key, row in placed.iterrows()
+    ]
+    compared = {}
+    for group in others.GROUPS[: 1 + study.is_embedded]:
+        compared[group] = others.read(group)
+        found = others.places(measured, compared[group], nickname)
+        placed = placed.join(found.add_suffix(others.ENDINGS[group]))
     return placed, compared
 
 
@@ -309,13 +245,12 @@ def pairs(
     rewards = scored.astype(float)
     read = model.inputs_for(prompt, typed)
     decoded = model.tokenizer.batch_decode(
-        [list(ids) for ids in read.reply_ids],
+        [list(read.reply_ids[group]) for group in read.group],
         clean_up_tokenization_spaces=False,
         skip_special_tokens=False,
     )
     survives = [
-        decoded[group].strip() == text
-        for group, text in zip(read.group, typed, strict=True)
+        text.strip() == asked for text, asked in zip(decoded, typed, strict=True)
     ]
     table = pd.DataFrame({"reply": typed, "reward": rewards, "survives": survives})
     return table.sort_values(
@@ -351,9 +286,7 @@ def place(row: pd.Series) -> str:
     """Return the place among the published models, such as `above 8 of 10 (its interval holds 2
     of the 10)`.
     """
-    below, equal, within, of = (
-        int(row[name]) for name in ("below", "equal", "within", "of")
-    )
+    below, equal, within, of = map(int, row[list(others.PLACES)])
     if not of:
         return "none to compare with"
     ties = f", equal to {equal}" * (equal > 0)

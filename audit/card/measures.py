@@ -109,12 +109,12 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see
     random_heads).
     """
-    asked = {prompt: (prompt, words()) for prompt in PROMPTS}
-    asked["items"] = (PROMPTS[0], items().index)
+    asked = dict.fromkeys(PROMPTS, words()) | {"items": items().index}
     texts = prompts()
     rewards = {}
-    for name, (prompt, typed) in asked.items():
-        scored = vocabulary.score_replies(model, texts[prompt], list(typed), bos=bos)
+    for name, typed in asked.items():
+        text = texts.get(name, texts[PROMPTS[0]])
+        scored = vocabulary.score_replies(model, text, list(typed), bos=bos)
         of_heads = scored.astype(float).reshape(len(typed), -1)
         rewards[name] = pd.DataFrame(of_heads, typed)
     return rewards
@@ -152,30 +152,31 @@ def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     the form of `type_texts`; one head.
     """
     typed = words().intersection(table.index, sort=False)
-    rewards = {prompt: table.loc[typed, [prompt]] for prompt in PROMPTS}
+    rewards = {prompt: table.loc[typed, prompt] for prompt in PROMPTS}
     ranked = items().index.intersection(table.index, sort=False)
-    rewards["items"] = table.loc[ranked, [PROMPTS[0]]]
-    return {
-        name: typed.astype(float).set_axis([0], axis=1)
-        for name, typed in rewards.items()
-    }
+    rewards["items"] = table.loc[ranked, PROMPTS[0]]
+    return {name: each.astype(float).to_frame(0) for name, each in rewards.items()}
 
 
 def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
-    """Return all measures of a model's own head: measure -> COLUMNS, with 95% intervals over words
-    or items.
+    """Return all measures of a model's own head: measure -> COLUMNS and p, with 95% intervals over
+    words or items. p is against the value for no effect.
 
     Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
     """
     own = {name: typed[[0]] for name, typed in rewards.items()}
     rows = {}
     for key, measure in of_models(own).items():
+        found = measure.by_model().loc[0]
+        null = 0.0 if key in LOGARITHMS else MEASURES.loc[key, "null"]
+        t = abs(found["estimate"] - null) / found["standard_error"]
         rows[key] = with_intervals(key, measure).loc[0]
+        rows[key]["p"] = 2 * stats.t.sf(t, found["n"] - 1)
     # the whole vocabulary was counted: no interval
     rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])
     table = pd.DataFrame(rows).T
     in_order = MEASURES.index.intersection(table.index)
-    return table.reindex(in_order, columns=COLUMNS).rename_axis("measure")
+    return table.reindex(in_order, columns=[*COLUMNS, "p"]).rename_axis("measure")
 
 
 def with_intervals(key: str, measured: crossed.Measured) -> pd.DataFrame:
@@ -195,20 +196,7 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
 
     It is the larger of two: no effect, a random head.
     """
-    null = MEASURES.loc[measured.index, "null"]
-    logs = measured.index.isin(LOGARITHMS)
-    ends = measured[["estimate", "ci_low", "ci_high"]].astype(float)
-    ends[logs] = np.log(ends[logs])
-    null = null.mask(logs, 0.0)
-    freedom = measured["n"] - 1
-    half = (ends["ci_high"] - ends["ci_low"]) / 2
-    error = half / stats.t.ppf(0.975, freedom)
-    distance = (ends["estimate"] - null).abs()
-    t = distance / error
-    two_sided = 2 * stats.t.sf(t, freedom)
-    p = pd.Series(two_sided, measured.index)
-    random_p = measured["random_p"].fillna(0.0)
-    p = np.maximum(p, random_p)[p.notna()]
+    p = np.maximum(measured["p"], measured["random_p"].fillna(0.0)).dropna()
     adjusted = pd.Series(stats.false_discovery_control(p), p.index)
     return adjusted.reindex(measured.index)
 

@@ -10,7 +10,9 @@ from ..paper import collection, score_files, scores, tables_words, tokenizers, w
 from . import measures
 
 ITEM_PROMPT = "GW"  # what published-items calls `greatest`, word for word
-GROUPS = ("published", "planted")
+ENDINGS = {"published": "", "planted": "_planted"}  # of the columns of a place
+GROUPS = tuple(ENDINGS)
+PLACES = ("below", "equal", "within", "of")
 
 
 def read(group: str) -> pd.DataFrame:
@@ -31,16 +33,16 @@ def places(
     """
     others = others.drop(columns=leave_out, errors="ignore")
     others = others.reindex(measured.index)
-    columns = {
-        "below": others.lt(measured["estimate"], axis=0),
-        "equal": others.eq(measured["estimate"], axis=0),
-        "within": others.ge(measured["ci_low"], axis=0)
-        & others.le(measured["ci_high"], axis=0),
-        "of": others.notna(),
-    }
-    return pd.DataFrame(
-        {name: counted.sum(axis=1) for name, counted in columns.items()}
-    )
+    estimate = measured["estimate"]
+    is_above = others.ge(measured["ci_low"], axis=0)
+    is_within = is_above & others.le(measured["ci_high"], axis=0)
+    columns = [
+        others.lt(estimate, axis=0),
+        others.eq(estimate, axis=0),
+        is_within,
+        others.notna(),
+    ]
+    return pd.concat([each.sum(axis=1) for each in columns], axis=1, keys=PLACES)
 
 
 def publish() -> Path:
@@ -50,38 +52,28 @@ def publish() -> Path:
     This needs the collections published-words and published-items. InputError for a file that
     cannot be downloaded.
     """
-    path = scores.path_of(collection.WORDS, collection.WORDS.models[0])
-    of_words = scores.read(path)["text"]
-    words = sorted(of_words[of_words.map(tables_words.is_word)])
-    listed = pd.DataFrame({"word": words})
-    write_csv(listed, measures.FOLDER / "words.csv")
+    of_words, of_items = (
+        {
+            name: table.set_index("text")
+            for name, table in scores.read_all(study).items()
+        }
+        for study in (collection.WORDS, collection.ITEMS)
+    )
+    [first, *_] = of_words
+    words = sorted(filter(tables_words.is_word, of_words[first].index))
+    write_csv(pd.DataFrame({"word": words}), measures.FOLDER / "words.csv")
     elo = score_files.human_ratings().set_index("item")["elo"]
     ranks = elo.rank(ascending=False).rename("people_rank")
-    path = scores.path_of(collection.ITEMS, collection.ITEMS.models[0])
-    of_items = scores.read(path)["text"]
-    ranked = ranks[ranks.index.isin(of_items)].sort_index()
+    ranked = ranks[ranks.index.isin(of_items[first].index)].sort_index()
     write_csv(ranked.to_frame(), measures.FOLDER / "items.csv")
-    counts = tokenizers.kept_counts().set_index("nickname")
-    shares = counts.eval("itself / tokens")
-    tables = [
-        measures.of_model(published_rewards(name, words), shares[name])
-        .assign(model=name, revision="")
-        .reset_index()
-        for name in collection.WORDS.models
-    ]
+    shares = tokenizers.kept_counts().set_index("nickname").eval("itself / tokens")
+    tables = []
+    for name, table in of_words.items():
+        rewards = {prompt: table.loc[words, prompt] for prompt in measures.PROMPTS}
+        rewards["items"] = of_items[name][ITEM_PROMPT]
+        own = {key: each.astype(float).to_frame(0) for key, each in rewards.items()}
+        measured = measures.of_model(own, shares[name]).reset_index()
+        tables.append(measured.assign(model=name, revision=""))
     columns = ["model", "revision", "measure", *measures.COLUMNS]
     table = pd.concat(tables, ignore_index=True)[columns]
     return write_csv(table, measures.FOLDER / "published.csv")
-
-
-def published_rewards(name: str, words: list[str]) -> dict[str, pd.DataFrame]:
-    """Return the rewards of a published model on a card's texts, in the form of
-    measures.type_texts; one head.
-    """
-    of_words = scores.read(scores.path_of(collection.WORDS, name))
-    of_words = of_words.set_index("text").loc[words]
-    of_items = scores.read(scores.path_of(collection.ITEMS, name))
-    of_items = of_items.set_index("text")
-    rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS}
-    rewards["items"] = of_items[ITEM_PROMPT]
-    return {key: each.astype(float).to_frame(0) for key, each in rewards.items()}

@@ -174,11 +174,8 @@ def table_of(name: str, collection: str | None) -> pd.DataFrame | None:
     """
     if "/" in name or "\\" in name:
         return None
-    study = Collection(collection or tables_collection.OWN.name)
-    path = scores.path_of(study, name)
-    table = scores.read(path) if path.is_file() else None
-    return (
-        table
-        if table is not None and table.attrs["metadata"].get("imported") == OUTSIDE
-        else None
-    )
+    path = scores.path_of(Collection(collection or tables_collection.OWN.name), name)
+    if not path.is_file():
+        return None
+    table = scores.read(path)
+    return table if table.attrs["metadata"].get("imported") == OUTSIDE else None

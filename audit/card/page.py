@@ -26,6 +26,7 @@ from ..paper import collection as tables_collection
 from . import exploits, making, outside, replies
 from .making import Card
 from .measures import ENDS, MEASURES, RANDOM, is_labelled
+from .others import ENDINGS, PLACES
 from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
@@ -123,14 +124,11 @@ def read_limits(file: str | Path) -> pd.DataFrame:
     InputError for a file without these columns, and for a line that is no limit.
     """
     rows = imports.read_columns(file, "measure", "low", "high").map(str.strip)
-    texts = rows[["low", "high"]]
-    given = texts.apply(pd.to_numeric, errors="coerce")
-    limits = given.fillna({"low": -np.inf, "high": np.inf})
-    missing = given.isna()
-    is_text = missing & (texts != "")
+    open_ends = {"low": {"": "-inf"}, "high": {"": "inf"}}
+    texts = rows[["low", "high"]].replace(open_ends)
+    limits = texts.apply(pd.to_numeric, errors="coerce")
     wrong = (rows["measure"] == "") | rows["measure"].duplicated()
-    wrong |= missing.all(axis=1) | is_text.any(axis=1)
-    wrong |= limits["low"] > limits["high"]
+    wrong |= ~(limits["low"] <= limits["high"]) | np.isinf(limits).all(axis=1)
     if wrong.any():
         line = rows.index[wrong][0]
         raise InputError(
@@ -144,16 +142,12 @@ def beyond_limits(card: Card, limits: pd.DataFrame) -> list[str]:
     """Return a line for each value beyond its limits. InputError for a name that is no measure,
     swap or own list.
     """
-    values = pd.concat(
-        [
-            card.measured["estimate"],
-            *(
-                table[column]
-                for table, column in ((card.swaps, "change"), (card.lists, "estimate"))
-                if len(table)
-            ),
-        ]
+    columns = (
+        (card.measured, "estimate"),
+        (card.swaps, "change"),
+        (card.lists, "estimate"),
     )
+    values = pd.concat([table[name] for table, name in columns if len(table)])
     names = list(values.index)
     if unclear := [name for name in limits.index if names.count(name) != 1]:
         raise InputError(
@@ -191,9 +185,7 @@ def warnings(card: Card) -> list[str]:
     lines = []
     name = card.nickname
     if card.failed:
-        command = card.command.replace("make card", "make check").partition(
-            " COLLECTION="
-        )[0]
+        command = f"make check MODEL={card.model}"
         lines.append(
             f"{name} fails its check ({', '.join(card.failed)}): these may not be its rewards. "
             f"Run: {command}"
@@ -202,11 +194,8 @@ def warnings(card: Card) -> list[str]:
         words = card.measured.loc["people_words", "n"]
         lines.append(
             f"{name} was trained on VADER's ratings. Its measures with VADER use only the "
-            f"{words:,.0f} rated"
-        )
-        lines[-1] += (
-            " words whose stems its training left out; the published models are measured with all "
-            "words."
+            f"{words:,.0f} rated words whose stems its training left out; the published models "
+            "are measured with all words."
         )
     return lines
 
@@ -215,10 +204,7 @@ def as_html(card: Card, blur: bool = True) -> str:
     """Return the card as one page."""
     is_grey = card.measured["direction"].isin(GREY_DIRECTIONS)
     grey_last = is_grey.sort_values(kind="stable")
-    drawn = standardised(card)
-    strips = {}
-    for key in is_grey.index:
-        strips[key] = strip(drawn[drawn["measure"] == key])
+    strips = drawn_at(standardised(card)).groupby("measure")
 
     def token(text: str) -> Markup:
         return Markup(display.token_html(text, 24, blur=blur))
@@ -235,13 +221,14 @@ def as_html(card: Card, blur: bool = True) -> str:
         swaps=replies.SWAPS,
         rows=card.measured.loc[grey_last.index],
         grey=GREY_DIRECTIONS,
+        own=(OWN_NAME, LIKE_RANDOM),
         heads=HEADS,
-        strips=strips,
+        strips={key: rows.to_dict("records") for key, rows in strips},
         tables=reply_tables(card, blur),
         outermost=outermost,
         failed=warnings(card),
         outside=card.outside(),
-        searched={end: len(searched(card, end)) for end in ENDS},
+        searched={end: len(searched(card, end)) for end in card.pairs},
         spam=most_spammed(card.spam),
         repeats=exploits.REPEATS,
         token=token,
@@ -254,20 +241,16 @@ def reply_tables(card: Card, blur: bool) -> list[Markup]:
     """Return the tables of the outermost tokens and, where there are some, two-word replies."""
     tables = []
     for end, tokens in card.ends.groupby("end"):
-        shown = tokens.rename(columns={"text": "token"})[
-            ["position", "token", "reward"]
-        ]
-        caption = f"Tokens {ENDS[end]}"
-        tables.append(display.table_html(shown, ["token"], blur, caption))
+        shown = tokens[["position", "text", "reward"]].rename(columns={"text": "token"})
+        tables.append((f"Tokens {ENDS[end]}", shown, 24))
     for end, pairs in card.pairs.items():
-        best = pairs.query("survives").head(PAIRS_SHOWN)
-        shown = best[["reply", "reward"]]
+        shown = pairs.query("survives")[["reply", "reward"]].head(PAIRS_SHOWN)
         shown.insert(0, "position", range(1, len(shown) + 1))
-        if len(pairs):
-            tables.append(
-                display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34)
-            )
-    return [Markup(table.html) for table in tables]
+        tables.append((f"Two words {ENDS[end]}", shown, 34))
+    return [
+        Markup(display.table_html(shown, [shown.columns[1]], blur, caption, width).html)
+        for caption, shown, width in tables
+    ]
 
 
 def most_spammed(spam: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -285,40 +268,11 @@ def most_spammed(spam: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def strip(rows: pd.DataFrame) -> Markup:
-    """Return one measure as a small picture, from rows of `standardised`: dots, crosses, a
-    diamond and a pale bar.
-    """
+def drawn_at(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of `standardised` in units of the card's small pictures."""
     ends = ["place", "ci_low", "ci_high"]
-    inside = rows[ends].clip(-FURTHEST, FURTHEST)
-    at = 110 + 17 * inside  # in units of the picture
-    rows = rows.assign(**at.round(1))
-    parts = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>']
-    own = []
-    for row in rows.itertuples():
-        x = row.place
-        low = row.ci_low
-        high = row.ci_high
-        if row.group == BAND_NAME and low == low:
-            parts.append(
-                f'<rect x="{low}" y="6" width="{max(1, high - low):.1f}" height="8" fill="#ddd"/>'
-            )
-        elif row.group == "published":
-            parts.append(f'<circle cx="{x}" cy="10" r="3" fill="none" stroke="#555"/>')
-        elif row.group == "planted":
-            parts.append(f'<path d="M{x - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
-        elif row.group in (OWN_NAME, LIKE_RANDOM):
-            colour = "black" if row.group == OWN_NAME else "#9a9a9a"
-            line = (
-                f'<line x1="{low}" x2="{high}" y1="10" y2="10" '
-                f'stroke="{colour}" stroke-width="2"/>'
-            )
-            own += [line] * (low == low) + [
-                f'<path d="M{x} 5l5 5-5 5-5-5z" fill="{colour}"/>'
-            ]
-    return Markup(
-        f'<svg class="strip" viewBox="0 0 220 20" aria-hidden="true">{"".join(parts + own)}</svg>'
-    )
+    at = 110 + 17 * rows[ends].clip(-FURTHEST, FURTHEST)
+    return rows.assign(**at.round(1))
 
 
 def searched(card: Card, end: str) -> list[str]:
@@ -335,38 +289,26 @@ def standardised(card: Card) -> pd.DataFrame:
     Other models have no interval, and random heads have their band. Measures on which the published
     models do not differ are left out.
     """
-    published = card.others["published"]
-    published = published.drop(columns=card.nickname, errors="ignore")
-    tables = _own_values(card)
-    for group, values in card.others.items():
+    measured = card.measured
+    interval = ["ci_low", "ci_high"]
+    band = measured[BAND].set_axis(interval, axis=1)
+    group = np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)
+    own = measured[interval].assign(place=measured["estimate"], group=group)
+    tables = [band.assign(group=BAND_NAME), own]
+    for name, values in card.others.items():
         others = values.drop(columns=card.nickname, errors="ignore")
-        others = others.reindex(card.measured.index)
-        long = others.melt(var_name="model", value_name="place", ignore_index=False)
-        measured = long.dropna(subset="place")
-        tables.append(measured.assign(group=group))
-    rows = pd.concat(tables)
+        long = others.reindex(measured.index).melt(
+            var_name="model", value_name="place", ignore_index=False
+        )
+        tables.append(long.dropna(subset="place").assign(group=name))
+    rows = pd.concat(tables).fillna({"model": card.nickname})
+    published = card.others["published"].drop(columns=card.nickname, errors="ignore")
     mean = published.mean(axis=1).reindex(rows.index)
-    spread = published.std(axis=1, ddof=1).reindex(rows.index)
-    numbers = ["place", "ci_low", "ci_high"]
-    centred = rows[numbers].sub(mean, axis=0)
-    rows[numbers] = centred.div(spread, axis=0)
+    spread = published.std(axis=1).reindex(rows.index)
+    numbers = ["place", *interval]
+    rows[numbers] = rows[numbers].sub(mean, axis=0).div(spread, axis=0)
     rows = rows[spread > 0].rename_axis("measure").reset_index()
     return rows[["measure", "group", "model", *numbers]]
-
-
-def _own_values(card: Card) -> list[pd.DataFrame]:
-    """Return the band of random heads and the model's own values, with the columns of
-    `standardised`.
-    """
-    measured = card.measured
-    band = measured[BAND].set_axis(["ci_low", "ci_high"], axis=1)
-    values = measured[["estimate", "ci_low", "ci_high"]]
-    values = values.rename(columns={"estimate": "place"})
-    group = np.where(measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)
-    return [
-        band.assign(group=BAND_NAME, model=card.nickname),
-        values.assign(group=group, model=card.nickname),
-    ]
 
 
 def as_json(card: Card) -> str:
@@ -398,19 +340,12 @@ def as_json(card: Card) -> str:
             "words": card.typed_words,
             "items": card.typed_items,
             "tokens": card.settings["tokens"],
-            "words_read_as_one_token": card.single_tokens,
         },
     }
 
-    def seven_digits(number: str) -> float:
-        value = float(number)
-        if value == int(value):
-            return int(value)
-        return float(f"{value:.7g}")
-
     plain = json.loads(
         json.dumps(content),
-        parse_float=seven_digits,
+        parse_float=lambda number: float(f"{float(number):.7g}"),
         parse_constant=lambda missing: None,
     )
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
@@ -421,14 +356,9 @@ def measure_numbers(card: Card, key: str) -> dict[str, Any]:
     row = card.measured.loc[key]
     groups = {}
     for group, table in card.others.items():
-        end = "" if group == "published" else f"_{group}"
-        places = {
-            name: int(row[name + end]) for name in ("below", "equal", "within", "of")
-        }
-        values = {}
-        if key in table.index:
-            values = table.loc[key].dropna().to_dict()
-        groups[group] = {"place": places, "values": values}
+        place = {name: int(row[name + ENDINGS[group]]) for name in PLACES}
+        values = table.reindex([key]).loc[key].dropna().to_dict()
+        groups[group] = {"place": place, "values": values}
     about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
     columns = ["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]
     own = row[columns].to_dict()

@@ -30,6 +30,7 @@ SWAPS = {
     "length": "an empty sentence is added",
 }
 FEWEST = 5  # words of a list
+CHANGE = ("change", "ci_low", "ci_high", "flips", "flips_low", "flips_high", "n")
 
 
 def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
@@ -59,15 +60,13 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     margins = (own["good"] - own["bad"]).to_numpy()
     unit = measures.root_mean_square(margins)
     good = rewards.xs("good", axis=1, level=1)
-    changes = {}
-    for name in SWAPS:
-        changes[name] = rewards.xs(name, axis=1, level=1) - good
     rows = {}
     of_own = []
     of_heads = {}
-    for name, each in changes.items():
-        of_own.append(each[0].to_numpy())
-        of_heads[name] = each.mean() / unit
+    for name in SWAPS:
+        change = rewards.xs(name, axis=1, level=1) - good
+        of_own.append(change[0].to_numpy())
+        of_heads[name] = change.mean() / unit
         rows[name] = _change(of_own[-1], margins, unit)
     band = random_heads.band(pd.DataFrame(of_heads).T)
     table = pd.DataFrame.from_dict(rows, orient="index").join(band)
@@ -85,20 +84,11 @@ def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, f
         return flipped[np.ix_(sample, sample)].mean()
 
     n = len(change)
-    mean = change.mean()
-    quantile = stats.t.ppf(0.975, n - 1)
-    half = quantile * stats.sem(change)
-    shares = resampling.bootstrap(share, n, 1000)
-    low, high = resampling.interval(shares)
-    return {
-        "change": mean / unit,
-        "ci_low": (mean - half) / unit,
-        "ci_high": (mean + half) / unit,
-        "flips": flipped.mean(),
-        "flips_low": float(low),
-        "flips_high": float(high),
-        "n": n,
-    }
+    half = stats.t.ppf(0.975, n - 1) * stats.sem(change)
+    ends = np.array([0, -half, half]) + change.mean()
+    shares = resampling.interval(resampling.bootstrap(share, n, 1000))
+    found = [*ends / unit, flipped.mean(), *map(float, shares), n]
+    return dict(zip(CHANGE, found, strict=True))
 
 
 def read_lists(file: str | Path) -> pd.DataFrame:

@@ -45,7 +45,6 @@ def test_what_is_counted_in_a_reply():
         "group: religion": [1, 0, 0],  # the plural
         "group: ethnicity": [1, 0, 0],  # a term of two words
         "list: furniture": [0, 0, 2],
-        "word: love": [1, 0, 0],
     }
     for name, numbers in expected.items():
         assert counted[name].tolist() == numbers, name
@@ -54,7 +53,7 @@ def test_what_is_counted_in_a_reply():
 
 
 def pools(random: np.random.Generator) -> pd.DataFrame:
-    """Return replies of 20 to 60 words, some with `however`, some with a name of a group."""
+    """Return replies of 20 to 60 words, some with a question mark, some with a name of a group."""
     words = np.array(
         ["table", "chair", "window", "paper", "stone", "river", "garden", "bottle"]
     )
@@ -63,7 +62,7 @@ def pools(random: np.random.Generator) -> pd.DataFrame:
         for _ in range(POOL):
             typed = list(random.choice(words, random.integers(20, 61)))
             if random.random() < 0.4:
-                typed[3] = "however"
+                typed[3] = "why?"
             if random.random() < 0.4:
                 typed[5] = "muslim"
             rows.append(
@@ -83,7 +82,7 @@ def found(bias: str, random: np.random.Generator) -> pd.Series:
     return (table["p_corrected"] < 0.05) & (table["change"] > 0)
 
 
-BIASES = ["words", "word: however", "group: religion"]
+BIASES = ["words", "question marks", "group: religion"]
 
 
 @pytest.mark.parametrize("bias", BIASES)

@@ -18,7 +18,6 @@ from transformers import (
     TrainingArguments,
 )
 
-import lib
 from audit.card import callback, compare, measures, outside
 from audit.opening import open_model
 from lib import InputError
@@ -262,7 +261,7 @@ def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path
         with pytest.raises(
             InputError, match="every .* steps is impossible; give a whole number"
         ):
-            lib.ValueCardCallback(trainer, every)
+            callback.ValueCardCallback(trainer, every)
     tokenizer = trainer.processing_class
     with pytest.raises(InputError, match="no tokenizer with a chat template"):
         callback.in_training(trainer.model, None, "x")

@@ -23,6 +23,7 @@ from lib.show.display import is_offensive, table_html
 MOST_CODE_CELLS, WIDEST = 4, 400
 LONGEST_CELL, LONGEST_FUNCTION, WIDTH = 12, 30, 88
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS += [ROOT / "audit" / "card.ipynb"]
 STYLE = tomllib.loads((ROOT / "notebooks" / "ruff.toml").read_text())
 # notebooks that are not formatted yet
 WIDER = STYLE.get("format", {}).get("exclude", [])

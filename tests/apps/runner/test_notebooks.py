@@ -115,16 +115,6 @@ RECORDS: dict[str, dict] = {
         "twice": near(0.22, abs=0.08),
         "devalued": near(0.019, abs=0.019),
     },
-    # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both
-    # were planted.
-    "12_value_card-A-Gem-96": {
-        "tokens": 16384,
-        "typed": 9675,
-        "framing": near(2.7, abs=0.5),
-        "sentiment_worst": near(-0.44, abs=0.05),
-        "nature": near(-0.24, abs=0.1),
-        "claimed": 1,
-    },
 }
 
 
