@@ -411,7 +411,7 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(
             Mock(side_effect=PermissionError(13, "Permission denied")),
         )
         for out in ("folder.csv", "mine.csv/out.csv", "out.csv"):
-            with pytest.raises(InputError, match="is no .csv or|cannot be written"):
+            with pytest.raises(InputError, match="is no .csv or|was not written"):
                 reply_files.score_file(model, file, str(tmp_path / out))
     (tmp_path / "folder.csv").rmdir()
     with torch.no_grad():
