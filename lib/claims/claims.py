@@ -139,7 +139,8 @@ def declared(table: pd.DataFrame) -> pd.DataFrame:
     is_asked = np.array([not some or one in some for one, some in asked], dtype=bool)
     is_of = both["models"].eq("") | both["models"].eq(both["model"])
     found = both[is_asked & is_of].drop_duplicates("row").set_index("row")[DECLARED]
-    found[["within", "limit"]] = found[["within", "limit"]].apply(pd.to_numeric)
+    limits = found[["within", "limit"]].apply(pd.to_numeric).astype(float)
+    found[["within", "limit"]] = limits
     own = table.drop(columns=DECLARED, errors="ignore")
     return own.reset_index(drop=True).join(found)
 

@@ -242,6 +242,10 @@ def test_other_collections_show_p_values_without_a_correction(paper):
     assert claims.UNCORRECTED not in claims.state(WORDS, "03", [ONE])
 
 
+def test_a_notebook_may_have_nothing_to_state(paper):
+    assert claims.state(EMBEDDED, "04", []).empty
+
+
 def test_a_number_says_what_it_rests_on(paper):
     counted = {
         "claim": "S4",
