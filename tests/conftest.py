@@ -36,6 +36,9 @@ hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("steady")
 
 
+pytest_plugins = ["pages_in_browser"]  # for tests/course
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Collect with the garbage collector off: what is imported stays, and is not looked through

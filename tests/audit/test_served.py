@@ -285,7 +285,9 @@ def test_what_needs_weights_says_so_in_one_line(serve, folder):
         lambda: api.load(url, stream=True),
         lambda: open_model(url, url),
     ):
-        with pytest.raises(InputError, match="weights|checkpoint|is a server") as error:
+        with pytest.raises(
+            InputError, match="weights|checkpoint|is a server|folder"
+        ) as error:
             needs_weights()
         assert "\n" not in str(error.value)
 

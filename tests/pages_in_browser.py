@@ -10,8 +10,6 @@ import shutil
 
 import pytest
 
-from course import site as sites
-
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LOCAL = ("file:", "data:", "blob:", "about:")
 # in px, 0 where it fits
@@ -21,6 +19,8 @@ WIDER = "document.documentElement.scrollWidth - document.documentElement.clientW
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The folder of a whole site."""
+    from course import site as sites
+
     folder = tmp_path_factory.mktemp("a site") / "site"
     sites.build(folder)
     return folder
