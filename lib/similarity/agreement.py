@@ -196,6 +196,18 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
+def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
+    """Return Pearson's correlation of two matrices over pairs of different models; NaN for under
+    3 pairs.
+    """
+    names = first.index
+    if len(names) < 3:
+        return float("nan")
+    x = squareform(first, checks=False)
+    y = squareform(second.loc[names, names], checks=False)
+    return float(np.corrcoef(x, y)[0, 1])
+
+
 @dataclass(frozen=True)
 class ModelMap:
     """Models as points of the plane whose distances come near 1 - similarity.

@@ -134,7 +134,10 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     differently.
     """
     if not collection.models:
-        command = _how_to_make(collection.name, "<nickname, folder or hub id>")
+        command = _how_to_make(collection.name, "MODEL")
+        if collection.kind == "own":
+            notebook = "papermill notebooks/01_score_vocabulary.ipynb out.ipynb"
+            command = f"{notebook} -p collection {collection} -p model MODEL"
         raise InputError(f"no scores in collection '{collection}'; run: {command}")
     tables = {
         nickname: read(path_of(collection, nickname)) for nickname in collection.models

@@ -753,6 +753,7 @@ def loaded() -> SimpleNamespace:
         attention="sdpa",
         read_at="last",
         closing="trim",
+        onednn=False,
         opened=True,
         tokenizer=SimpleNamespace(chat_template="t"),
     )

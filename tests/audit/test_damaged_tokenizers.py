@@ -117,9 +117,7 @@ def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length)
 # --- configurations -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "kinds", [[], ["weird"] * 3, 3, ["chunked_attention"] * 3], ids=str
-)
+@pytest.mark.parametrize("kinds", [[], ["weird"] * 3, 3], ids=str)
 def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds):
     for stream in (False, True):
         refused(

@@ -587,7 +587,7 @@ def test_pickled_weights_are_converted_once_and_again_if_they_or_the_code_change
     assert np.abs(saved_anew - expected).max() > 0.1 and "pickled" in "".join(
         capsys.readouterr()
     )
-    monkeypatch.setattr(plain, "hash_of_code", lambda paths: "other code")
+    monkeypatch.setattr(plain.lib_io, "hash_of_code", lambda paths: "other code")
     assert rewards(folder).tolist() == saved_anew.tolist() and "pickled" in "".join(
         capsys.readouterr()
     )

@@ -40,16 +40,16 @@ def test_load_and_open_model_give_the_paper_s_heads_the_same_rewards(checkpoint,
 def test_load_names_open_model_for_options_of_other_models(checkpoint, option):
     folder = checkpoint("linear_llama")
     named = f"'{next(iter(option))}' is no option of load"
-    refusal_of(lambda: reward_models.load(folder, **option), named, "open_model")
+    refusal_of(lambda: reward_models.load(folder, **option), named, "audit.load")
 
 
 def test_load_names_open_model_for_encoders_and_pickles(checkpoint, tmp_path):
     encoder = checkpoint("deberta")
     refusal_of(
-        lambda: reward_models.load(encoder, device="cpu"), "encoder", "open_model"
+        lambda: reward_models.load(encoder, device="cpu"), "encoder", "audit.load"
     )
     pickled = tiny.make_checkpoint(tmp_path, "linear_llama")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     refusal_of(
-        lambda: reward_models.load(pickled, device="cpu"), "pickled", "open_model"
+        lambda: reward_models.load(pickled, device="cpu"), "pickled", "audit.load"
     )

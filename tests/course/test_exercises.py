@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from course import blank, checks
+from lib import InputError
 
 matplotlib.use("Agg")
 PATHS = sorted(blank.EXERCISES.glob("*.ipynb"))
@@ -83,7 +84,12 @@ def test_functions_that_exercises_continue_are_those_of_the_notebook():
 @functools.cache
 def names_after_setup(notebook: str) -> dict:
     names = {"__name__": "__main__"}
-    exec(SECTIONS[notebook][0], names)
+    try:
+        exec(SECTIONS[notebook][0], names)
+    except InputError as error:
+        if "no scores" not in str(error):
+            raise
+        pytest.skip(str(error))
     return names
 
 

@@ -127,7 +127,7 @@ def test_what_waits_for_what_in_a_first_run(project, write_notebook):
     trained = [job.name for job in jobs if not job.notebook]
     # the failure of one model does not stop it
     assert compare.needs == dict.fromkeys([*trained, "embedded/01_x-A-Gem-96"], False)
-    assert len(trained) == 10 + 2  # with two language models
+    assert len(trained) == 10
     # nobody trains small models for a collection of one's own
     mine = plan(project / "notebooks", OWN, {"a": str(project / "tiny-a")})
     assert [job.name for job in mine] == [
