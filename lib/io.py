@@ -21,8 +21,6 @@ from filelock import FileLock, Timeout
 
 from . import ROOT, InputError
 
-# environment variable: a file that lists what this process and its children write
-WRITTEN = "FILES_WRITTEN_TO"
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -43,9 +41,6 @@ def replacing(path: Path) -> Iterator[Path]:
         with open(part, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(part, path)
-        if WRITTEN in os.environ:
-            with open(os.environ[WRITTEN], "a", encoding="utf-8") as log:
-                log.write(f"{os.path.abspath(path)}\n")
     except OSError as error:
         raise InputError(
             f"{path} was not written ({error.strerror or error}); free some space, or choose a "

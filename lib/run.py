@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import NamedTuple
 
 from . import InputError, io
-from .threads import share_cores
 
 
 class Command(NamedTuple):
@@ -93,7 +92,6 @@ def main(
     printed meanwhile, an error's message or a traceback too, goes to the terminal through
     `Visible`.
     """
-    share_cores()
     parser = argparse.ArgumentParser(f"python -m {program}")
     parsers = parser.add_subparsers(dest="command", required=True)
     for name, declared in commands.items():
