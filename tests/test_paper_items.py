@@ -75,29 +75,10 @@ def names(text: str, item: str) -> bool:
     )
 
 
-def row_of(item: str) -> str:
-    """Return an item's row of the table in docs/notebooks.md."""
-    about = ITEMS.loc[item]
-    number = about["notebook"].partition("_")[0]
-    picture = (
-        f"[picture](../figures/published/{about['picture']})"
-        if about["picture"]
-        else "in the notebook"
-    )
-    return (
-        f"| {about['section']} | {item} | [{number}](../notebooks/{about['notebook']}.ipynb) | "
-        f"{picture} |"
-    )
-
-
 @pytest.mark.parametrize("item", ITEMS.index)
-def test_the_item_has_a_cell_with_its_tag_and_a_row_in_the_docs(item):
+def test_the_item_has_a_cell_with_its_tag(item):
     assert ITEMS.loc[item, "tag"] == "paper-" + item.lower().replace(" ", "-")
     assert with_tag(notebook_of(item), ITEMS.loc[item, "tag"])
-    assert (
-        row_of(item)
-        in (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8").splitlines()
-    )
 
 
 def test_all_33_are_listed_once_and_no_notebook_tags_another():

@@ -17,13 +17,6 @@ CORRECTIONS = {
 }
 
 # How `counted` says how many sentences have each word but `holds`, in the order of WORDS
-OTHERS = (
-    "{} hold partly, in some analyses.",
-    "For {}, none of our numbers supports the sentence.",
-    "For {}, we get the printed number, but no valid test shows the effect.",
-    "{} cannot be tested here.",
-)
-
 # A number in a text: {claim/quantity/prompt/model:format}
 NAMED = re.compile(r"\{([\w.]+)/(\w+)(?:/([^/:}]*))?(?:/([^/:}]*))?(?::(%|of|th))?\}")
 ORDINALS = ["zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
@@ -92,16 +85,10 @@ def _word_of_all(words: set[str]) -> str:
 
 
 def counted(gathered: pd.DataFrame) -> str:
-    """Return how many sentences of the paper have each word, with what those that hold rest on."""
+    """Return how many sentences of the paper have each word, as a sentence."""
     words = counts(gathered)
-    holds = counts_by_evidence(gathered).loc[HOLDS]
-    evidence = [f"{holds[name]} in {name}" for name in claims.EVIDENCE if holds[name]]
-    rest = zip(OTHERS, words.drop(HOLDS), strict=True)
-    others = " ".join(text.format(n) for text, n in rest if n)
-    return (
-        f"Of {words.sum()} sentences of the paper, {words[HOLDS]} hold "
-        f"({' and '.join(evidence)}). {others}"
-    )
+    each = ", ".join(f"*{word}* {n}" for word, n in words.items() if n)
+    return f"Of {words.sum()} sentences of the paper: {each}."
 
 
 def filled(text: str, gathered: pd.DataFrame) -> str:

@@ -138,8 +138,7 @@ def test_a_limit_just_below_0_is_not_shown_as_0(gathered):
 def test_the_other_sentences_are_counted_by_word(gathered):
     gathered["evidence"] = ["released rewards", *[""] * 4]
     assert scorecard.counted(gathered.assign(role="primary")) == (
-        "Of 3 sentences of the paper, 1 hold (1 in released rewards). For 1, none of our numbers "
-        "supports the sentence. 1 cannot be tested here."
+        "Of 3 sentences of the paper: *holds* 1, *not shown* 1, *not testable here* 1."
     )
 
 

@@ -28,7 +28,7 @@ FINDINGS = re.compile(
     r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE
 )
 # README's sentence on all words, and the meanings of the words in docs/published.md.
-COUNTED = re.compile(r"^Of \d+ sentences of the paper, [^\n]*\n", re.MULTILINE)
+COUNTED = re.compile(r"^Of \d+ sentences of the paper[^\n]*\n", re.MULTILINE)
 FREEDOM = re.compile(r'^R-Lla-3B gives "freedom" [^\n]*\n', re.MULTILINE)
 KEPT = re.compile(r"^Of \d+ primary tests, [^\n]*\n", re.MULTILINE)
 MEANINGS = re.compile(
