@@ -330,7 +330,7 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
     panels = figure.panels(len(matrices), columns)
     for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
         # 1.4: a 1 is not black
-        heat_map(axes, matrix, limits=(0.0, 1.4), are_models=False)
+        heat_map(axes, matrix, limits=(0.0, 1.4), rotation=0)
         axes.set_title(model_label(name), fontsize=12)
     return figure
 

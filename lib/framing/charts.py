@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ..show import charts
-from ..show.charts import Mark
 from ..show.figures import (
     DENSE_TITLE,
     GREY,
@@ -81,14 +80,16 @@ def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
     for (sign, read), shown in rows.groupby(["sign", "read"]):
         places = shown["model"].map(models.index)
         colour = SIDES.get(sign, "black")
-        face = "white" if read == "hidden" else ""
+        face = "white" if read == "hidden" else colour
         charts.intervals(
             axes,
             shown["slope"],
             shown["ci_low"],
             shown["ci_high"],
             places + offsets.get(sign, 0),
-            Mark(colour, face=face, size=5),
+            color=colour,
+            markerfacecolor=face,
+            markersize=5,
         )
     axes.axvline(0, color=GREY, linewidth=0.8)
 

@@ -7,18 +7,16 @@ section can arrange its panels.
 
 import itertools
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from scipy.optimize import isotonic_regression
 
-from .figures import DENSE_TITLE, GREY, SIDES, Chart, model_label, new_chart, styled
+from .figures import DENSE_TITLE, GREY, Chart, model_label, new_chart, styled
 
 
 def row_of_panels(
@@ -27,15 +25,14 @@ def row_of_panels(
     height: float,
     title: str,
     width: float = 4.3,
-    margin: float = 0.0,
     **share,
 ) -> tuple[Chart, np.ndarray]:
     """Return a chart with a panel per name side by side, each of this width in inches, and the
     panels' axes.
 
-    margin: inches for labels at the left; share: options of `Figure.subplots`, such as sharex=True
+    share: options of `Figure.subplots`, such as sharex=True
     """
-    figure = new_chart(margin + width * len(names), height, title, DENSE_TITLE)
+    figure = new_chart(width * len(names), height, title, DENSE_TITLE)
     grid = figure.subplots(1, len(names), squeeze=False, **share)
     panels = grid[0]
     for axes, name in zip(panels, names, strict=True):
@@ -43,159 +40,80 @@ def row_of_panels(
     return figure, panels
 
 
-def plain_log_ticks(axis: Axis) -> None:
-    """Write the ticks of a logarithmic axis as plain numbers: powers of 2 over two decades at
-    most, otherwise powers of 10.
-    """
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(base=2 if high / low < 100 else 10))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
 # --- forest plots ---------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Mark:
-    """How an estimate is drawn."""
-
-    colour: str = "black"  # of its interval and its marker's edge
-    shape: str = "o"
-    face: str = ""  # of the marker; '' is as the colour
-    size: float = 6
-    width: float = 2  # of the interval
+# Several estimates of a row are told apart by shape and lightness, since hue is kept for signs and
+# model families.
+LOOKS = (
+    {},
+    {"color": GREY, "marker": "s"},
+    {"marker": "D", "markerfacecolor": "white"},
+)
 
 
-SIGNS = {sign: Mark(colour) for sign, colour in SIDES.items()}
-# Marks of values that are no sign: told apart by shape and lightness, since hue is kept for signs
-# and model families.
-MARKS = (Mark(), Mark(GREY, "s"), Mark(face="white", shape="D"))
+def intervals(axes: Axes, estimate, ci_low, ci_high, heights, **look) -> None:
+    """Draw estimates as points over horizontal lines from ci_low to ci_high.
 
-
-def intervals(
-    axes: Axes,
-    estimate,
-    ci_low,
-    ci_high,
-    heights,
-    mark: Mark = MARKS[0],
-    name: str = "",
-) -> None:
-    """Draw estimates as points over horizontal lines from ci_low to ci_high. `name`: their entry
-    in the legend.
+    look: options of `Axes.plot`, such as color, marker, and label for the legend
     """
-    axes.hlines(heights, ci_low, ci_high, color=mark.colour, linewidth=mark.width)
-    axes.plot(
-        estimate,
-        heights,
-        mark.shape,
-        color=mark.colour,
-        markerfacecolor=mark.face or mark.colour,
-        markersize=mark.size,
-        label=name or None,
-    )
+    look = {"color": "black", "marker": "o"} | look
+    axes.hlines(heights, ci_low, ci_high, color=look["color"], linewidth=2)
+    axes.plot(estimate, heights, linestyle="", **look)
 
 
-def name_rows(axes: Axes, names: Sequence[str], are_models: bool = True) -> None:
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Write a name beside each row of a forest plot; the first row is on top, at height 0."""
-    axes.set_yticks(
-        range(len(names)), [model_label(name) if are_models else name for name in names]
-    )
+    axes.set_yticks(range(len(names)), map(model_label, names))
     axes.set_ylim(len(names) - 0.5, -0.5)
-
-
-@dataclass(frozen=True)
-class Forest:
-    """Name the columns of a table that make a forest plot, in addition to ci_low and ci_high."""
-
-    rows: str = "model"  # a row of the plot for each value
-    panels: str = "prompt"  # a panel for each value
-    marks: str = ""  # a mark for each value, where a row has several estimates
-    # value of `marks` -> Mark; MARKS in turn for others
-    styles: Mapping[str, Mark] | None = None
-    estimate: str = "estimate"
-    null: float = 0.0  # the value that means no effect, drawn as a line
-    heading: str = "prompt: {}"
-    width: float = 4.3  # of a panel, in inches
-    # how far marks of a row lie from its middle; None chooses it by their number
-    reach: float | None = None
 
 
 @styled
 def draw_forest(
     table: pd.DataFrame,
-    forest: Forest,
+    estimate: str,
     *,
     title: str,
     xlabel: str,
+    rows: str = "model",
+    marks: str | None = None,
+    width: float = 4.3,
 ) -> Chart:
-    """Return a forest plot: estimates of one unit with their 95% intervals, in the order of the
-    table.
+    """Return a forest plot of a column of estimates of one unit, with ci_low and ci_high: a panel
+    for each `prompt`, in the order of the table.
+
+    rows: the column with a row of the plot for each value. marks: the column with a mark for each
+    value, where a row has several estimates. width: of a panel, in inches.
     """
-    rows, panels = (
-        list(table[column].unique()) for column in (forest.rows, forest.panels)
-    )
-    marks = _marks_of(table, forest)
-    per_row = max(0.42, 0.09 * len(marks))
-    height = 2.0 + per_row * len(rows)
-    names = [forest.heading.format(name) for name in panels]
-    figure, axes_of = row_of_panels(
-        names,
+    names = list(table[rows].unique())
+    prompts = list(table["prompt"].unique())
+    figure, panels = row_of_panels(
+        [f"prompt: {prompt}" for prompt in prompts],
         title=title,
-        height=height,
-        width=forest.width,
+        height=2.0 + 0.42 * len(names),
+        width=width,
         sharex=True,
         sharey=True,
     )
-    for axes, panel in zip(axes_of, panels, strict=True):
-        of_panel = table[table[forest.panels] == panel]
-        _draw_estimates(axes, of_panel, rows, marks, forest)
-        axes.axvline(forest.null, color=GREY, linewidth=0.8)
-        axes.set_xlabel(
-            textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False)
-        )
-    name_rows(axes_of[0], rows, forest.rows == "model")
-    if forest.marks:
+    values = list(table[marks].unique()) if marks else [None]
+    for axes, prompt in zip(panels, prompts, strict=True):
+        of_prompt = table[table["prompt"] == prompt]
+        for i, (value, look) in enumerate(
+            zip(values, itertools.cycle(LOOKS), strict=False)
+        ):
+            shown = of_prompt[of_prompt[marks] == value] if marks else of_prompt
+            # marks of a row lie around its middle
+            heights = shown[rows].map(names.index) + 0.2 * (i - (len(values) - 1) / 2)
+            columns = (shown[name] for name in (estimate, "ci_low", "ci_high"))
+            intervals(axes, *columns, heights, label=value, **look)
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.set_xlabel(textwrap.fill(xlabel, int(8 * width), break_on_hyphens=False))
+    name_rows(panels[0], names)
+    if marks:
+        keys = panels[0].get_legend_handles_labels()
         # long names need the width of the figure
-        columns = 4 if sum(map(len, marks)) < 80 else 2
-        keys = axes_of[0].get_legend_handles_labels()
+        columns = 4 if sum(map(len, values)) < 80 else 2
         figure.legend(*keys, loc="outside lower center", ncols=columns)
     return figure
-
-
-def _draw_estimates(
-    axes: Axes,
-    table: pd.DataFrame,
-    rows: Sequence[str],
-    marks: Mapping[str, tuple[Mark, float]],
-    forest: Forest,
-) -> None:
-    """Draw the estimates of one panel, mark by mark."""
-    for value, (mark, offset) in marks.items():
-        shown = table[table[forest.marks] == value] if forest.marks else table
-        heights = shown[forest.rows].map(rows.index) + offset
-        columns = (forest.estimate, "ci_low", "ci_high")
-        estimates = (shown[name] for name in columns)
-        intervals(axes, *estimates, heights, mark, value)
-
-
-def _marks_of(table: pd.DataFrame, forest: Forest) -> dict[str, tuple[Mark, float]]:
-    """Return each value of `marks` with its mark, and with how far it lies from a row's middle."""
-    if not forest.marks:
-        return {"": (MARKS[0], 0.0)}
-    values = list(table[forest.marks].unique())
-    marks = (
-        dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
-    )
-    # more marks in a row take more of its height
-    reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)
-    offsets = [0.0]
-    if len(values) > 1:
-        offsets = np.linspace(-reach, reach, len(values))
-    return {
-        value: (marks[value], at) for value, at in zip(values, offsets, strict=True)
-    }
 
 
 # --- heat maps ------------------------------------------------------------------------------------
@@ -204,39 +122,34 @@ def _marks_of(table: pd.DataFrame, forest: Forest) -> dict[str, tuple[Mark, floa
 def heat_map(
     axes: Axes,
     matrix: pd.DataFrame,
+    limits: tuple[float, float],
     *,
-    limits: tuple[float, float] | None = None,
     numbers: str = ".2f",
-    are_models: bool = True,
+    rotation: int = 90,
 ) -> None:
-    """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty. `numbers`: their
-    format.
+    """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty.
 
-    `limits`: the lowest and the highest number of the colours. None takes the range of the matrix,
-    with room above, so that the highest cell is not black.
+    limits: the numbers that are white and black. numbers: their format. rotation: of the names of
+    the columns, in degrees.
     """
-    low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
-    room = 0.0 if limits else 0.25 * (high - low) or 1.0
-    rows, columns = (
-        [model_label(name) if are_models else name for name in names]
-        for names in matrix.axes
-    )
+    low, high = limits
+    rows, columns = (list(map(model_label, names)) for names in matrix.axes)
     seaborn.heatmap(
         matrix,
         ax=axes,
-        annot=bool(numbers),
+        annot=True,
         fmt=numbers,
         annot_kws={"fontsize": 11},
         cmap="Greys",
         vmin=low,
-        vmax=high + room,
+        vmax=high,
         linewidths=0.5,
         cbar=False,
         yticklabels=rows,
         xticklabels=columns,
     )
     axes.set(xlabel="", ylabel="")
-    axes.tick_params(axis="x", rotation=90 if are_models else 0, labelsize=12)
+    axes.tick_params(axis="x", rotation=rotation, labelsize=12)
     axes.tick_params(axis="y", rotation=0, labelsize=12)
 
 
@@ -262,13 +175,7 @@ def name_in_column(
 
     Names are at least a gap apart and within the lowest and highest place, in units of y.
     """
-    wanted = points[:, 1]
-    heights = spread(wanted, gap, *within)
-    down = max(heights.min() - within[0], 0)
-    up = max(within[1] - heights.max(), 0)
-    # together centred on the heights wanted
-    distance = (wanted - heights).mean()
-    heights += np.clip(distance, -down, up)
+    heights = spread(points[:, 1], gap, *within)
     is_right = x > points[:, 0].mean()
     # From the side of the name that faces the points: a line from its middle would cross the names
     # above or below.
@@ -295,19 +202,14 @@ def name_in_column(
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Return positions near the wanted ones, in their order and at least `gap` apart, in [low,
-    high] if they fit.
+    """Return the positions nearest to the wanted ones (least squares) that keep their order and are
+    at least `gap` apart, in [low, high] if they fit.
     """
     order = np.argsort(wanted, kind="stable")
-    placed = np.array(wanted, dtype=float)[order]
-    for i in range(1, len(placed)):
-        least = placed[i - 1] + gap
-        placed[i] = max(placed[i], least)
-    placed[-1] = min(placed[-1], high)
-    for i in range(len(placed) - 2, -1, -1):
-        most = placed[i + 1] - gap
-        placed[i] = min(placed[i], most)
-    placed += max(0.0, low - placed[0])
-    positions = np.empty(len(placed))
-    positions[order] = placed
+    steps = gap * np.arange(len(wanted))
+    # less their steps, positions that are a gap apart only have to be in order
+    placed = isotonic_regression(wanted[order] - steps).x
+    room = max(low, high - steps[-1])
+    positions = np.empty(len(wanted))
+    positions[order] = np.clip(placed, low, room) + steps
     return positions

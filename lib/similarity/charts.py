@@ -48,7 +48,7 @@ def draw_matrices(
     limits = (lowest, highest + room)
     panels = figure.panels(len(frames), columns)
     for axes, (name, frame) in zip(panels, below.items(), strict=True):
-        charts.heat_map(axes, frame, limits=limits, numbers=".2f")
+        charts.heat_map(axes, frame, limits)
         axes.set_title(name)
     figure.supxlabel(f"{measure}; dark is high", fontsize=12)
     return figure
