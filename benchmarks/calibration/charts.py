@@ -7,12 +7,12 @@ import pandas as pd
 
 from benchmarks.calibration.estimators import ESTIMATORS
 from benchmarks.calibration.method import BAND
-from lib.show.figures import DENSE_TITLE, GREY, HUES, Chart, new_chart, styled
+from lib.show.figures import GREY, Chart, new_chart, styled
 
 BY_NAME = {estimator.name: estimator for estimator in ESTIMATORS}
 BASES = {
-    "gem": ("Gemma-2-like", HUES["gemma"][1]),
-    "lla": ("Llama-like", HUES["llama"][1]),
+    "gem": ("Gemma-2-like", "#d94801"),
+    "lla": ("Llama-like", "#2171b5"),
 }
 # one of each kind
 MAIN = (
@@ -34,7 +34,7 @@ def draw_null_bands(estimates: pd.DataFrame) -> Chart:
         "What estimators find in models with known values\nin percent: share of models beyond "
         "the null band"
     )
-    figure = new_chart(4.3 * len(MAIN), 5.4, title, DENSE_TITLE)
+    figure = new_chart(4.3 * len(MAIN), 5.4, title)
     for panel, name in zip(figure.subplots(1, len(MAIN)), MAIN, strict=True):
         rows = estimates[
             (estimates["estimator"] == name) & (estimates["control"] == "")

@@ -16,7 +16,6 @@ from matplotlib.patches import FancyBboxPatch
 
 from ..show.charts import heat_map, name_in_column
 from ..show.figures import (
-    DENSE_TITLE,
     GREY,
     NEGATIVE,
     POSITIVE,
@@ -85,7 +84,7 @@ def draw_task(
         "a rating per item → rank by people",
         "a reward per item → rank by this model",
     ]
-    chart = new_chart(12, 4.8, title, DENSE_TITLE)
+    chart = new_chart(12, 4.8, title)
     axes = chart.subplots()
     axes.set(xlim=(0, 12), ylim=(0, 5))
     axes.set_axis_off()
@@ -125,7 +124,7 @@ def draw_discrepancies(
         kinds = kinds.reindex(ranks.index).fillna("")
         strips = [*sorted(set(kinds) - {""}), ""]
         heights.append(0.6 * len(strips))
-    figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
+    figure = new_chart(10, 9 + 0.45 * len(strips), title)
     panels = figure.subplots(len(heights), squeeze=False, height_ratios=heights).flat
     axes = panels[0]
     _draw_ranks(axes, ranks)
@@ -255,7 +254,7 @@ def draw_trajectories(
     `ranks`: all items x (people, then models). `groups`: panel -> up to six items.
     """
     rows = math.ceil(len(groups) / 2)
-    figure = new_chart(15, 1.6 + 4.1 * rows, title, DENSE_TITLE)
+    figure = new_chart(15, 1.6 + 4.1 * rows, title)
     panels = figure.panels(len(groups), columns=2)
     for axes, (name, items) in zip(panels, groups.items(), strict=True):
         of_group = ranks.loc[list(items)]
@@ -326,7 +325,7 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
     """Draw a small matrix of correlations per model, all on one scale from 0 to 1 (Fig A6)."""
     rows = math.ceil(len(matrices) / COLUMNS)
     columns = min(len(matrices), COLUMNS)
-    figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title, DENSE_TITLE)
+    figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title)
     panels = figure.panels(len(matrices), columns)
     for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
         # 1.4: a 1 is not black
@@ -348,7 +347,7 @@ def draw_bars(
     `discrepancies`: panel -> rank by models minus rank by people, by item, the largest first.
     """
     count = len(discrepancies)
-    figure = new_chart(6.4 * count, 1.6 + 0.62 * n, title, DENSE_TITLE)
+    figure = new_chart(6.4 * count, 1.6 + 0.62 * n, title)
     panels = figure.panels(count, count)
     colours = [UNDER] * n + [OVER] * n
     heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends

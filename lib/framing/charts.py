@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from ..show import charts
 from ..show.figures import (
-    DENSE_TITLE,
     GREY,
     SIDES,
     Chart,
@@ -47,7 +46,7 @@ def draw_sources(
     counts = slopes.groupby("source")["model"].nunique()
     heights = [0.8 + 0.3 * counts.get(source, 0) for source in units]
     width = 4.3 * len(prompts)
-    figure = new_chart(width, 1.2 + sum(heights), title, DENSE_TITLE)
+    figure = new_chart(width, 1.2 + sum(heights), title)
     panels = figure.subplots(
         len(units),
         len(prompts),
@@ -109,7 +108,7 @@ def draw_density(
     `table`: a score table with one row per distinct input. `named`: how many texts of each corner
     are named.
     """
-    figure = new_chart(9, 9.2, title, DENSE_TITLE)
+    figure = new_chart(9, 9.2, title)
     axes = figure.subplots()
     counts = axes.hexbin(table[x], table[y], gridsize=70, **BY_COUNT)
     bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6)
@@ -203,7 +202,7 @@ def draw_scatters(
     """
     columns = min(len(tables), COLUMNS)
     rows = math.ceil(len(tables) / COLUMNS)
-    figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title, DENSE_TITLE)
+    figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title)
     panels = figure.panels(len(tables), columns)
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
         axes.hexbin(table[x], table[y], gridsize=40, **BY_COUNT)

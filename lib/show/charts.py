@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from scipy.optimize import isotonic_regression
 
-from .figures import DENSE_TITLE, GREY, Chart, model_label, new_chart, styled
+from .figures import GREY, Chart, model_label, new_chart, styled
 
 
 def row_of_panels(
@@ -32,7 +32,7 @@ def row_of_panels(
 
     share: options of `Figure.subplots`, such as sharex=True
     """
-    figure = new_chart(width * len(names), height, title, DENSE_TITLE)
+    figure = new_chart(width * len(names), height, title)
     grid = figure.subplots(1, len(names), squeeze=False, **share)
     panels = grid[0]
     for axes, name in zip(panels, names, strict=True):

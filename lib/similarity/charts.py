@@ -17,7 +17,6 @@ from ..show.figures import (
     model_label,
     new_chart,
     styled,
-    title_lines,
 )
 from . import agreement
 
@@ -38,7 +37,7 @@ def draw_matrices(
     lines = math.ceil(len(frames) / columns)
     width = max(7.0, (2.4 + 0.56 * most) * columns)
     height = (2.0 + 0.48 * most) * lines
-    height += 0.4 + 0.3 * len(title_lines(title, width))
+    height += 0.7 + 0.3 * title.count("\n")
     figure = new_chart(width, height, title)
     below = {name: _below_diagonal(frame) for name, frame in frames.items()}
     lowest = min(frame.min().min() for frame in below.values())

@@ -59,12 +59,12 @@ COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)
 def write() -> None:
     """Write the front page, its pictures and the eight rows of README again."""
     figures.style()
-    ends, places = listed_tokens()
+    ends, _ = listed_tokens()
     printed = cells.printed_lists("A6").loc[("optimal", 1)]
     first = ", ".join(printed.str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
     figures.save(
-        draw_token_grid(ends, title=TITLE, places=places, left_out=LEFT_OUT),
+        draw_token_grid(ends, title=f"{TITLE}\n{LEFT_OUT}"),
         PUBLISHED,
         "front",
         alt,
