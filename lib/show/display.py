@@ -10,7 +10,6 @@ import base64
 import functools
 import hashlib
 import html
-import itertools
 import math
 import re
 import unicodedata
@@ -19,13 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from .. import DATA, InputError
+from .. import DATA
 from ..io import INVISIBLE, visible
 from ..stats import rankings
-from .pages import template
 
 MARKS = {" ": "␣", "\n": "↵", "\t": "⇥"}
 LEGEND = {
@@ -41,7 +38,6 @@ TAKEN = set("␣↵⇥⟨⟩▒\ufffd")
 # combining marks on one letter; more of them would climb out of the line
 MOST_MARKS = 2
 NARROWEST = 10
-MOST_ROWS = 500
 
 
 # --- one token ------------------------------------------------------------------------------------
@@ -198,20 +194,12 @@ def is_offensive(text: str) -> bool:
     # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide
     # the word.
     spaced = re.sub("[ĠĊ▁]", " ", text)
-    readings = {
-        spaced,
-        *(re.sub(ESCAPE, gap, spaced) for gap in (" ", "")),
-        re.sub(UNSEEN, "", spaced),
-    }
-    without_escapes = re.sub(ESCAPE, "", spaced)
-    readings |= {re.sub(UNSEEN, "", without_escapes)}
+    readings = {spaced, *(re.sub(ESCAPE, gap, spaced) for gap in (" ", ""))}
+    readings |= {re.sub(UNSEEN, "", reading) for reading in readings}
     # camelCase
     readings |= {re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings}
-    return any(
-        word_hash(word) in _offensive()
-        for reading in readings
-        for word in re.findall(WORD, reading)
-    )
+    words = re.findall(WORD, " ".join(readings))
+    return any(word_hash(word) in _offensive() for word in words)
 
 
 ESCAPE = "|".join(
@@ -283,6 +271,7 @@ class Folded(Shown):
 # In each element, since many viewers drop what a <style> block says.
 TOKEN_STYLE = "unicode-bidi: isolate; font-family: monospace"
 MARK_STYLE = "opacity: .7; font-style: normal"
+CAPTION_STYLE = "caption-side: top; text-align: left; font-weight: bold"
 CELL_STYLES = {
     "token": "text-align: left; vertical-align: top; white-space: normal; min-width: 5em; "
     "overflow-wrap: anywhere",
@@ -304,81 +293,66 @@ def table_html(
 
     A named index is shown as columns. Numbers have four significant digits of the column's largest,
     less the zeros that all end on. With blur, offensive words of any column are hidden. width is
-    the columns of text per token. InputError for over 500 rows.
+    the columns of text per token.
     """
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
-    if len(frame) > MOST_ROWS:
-        raise InputError(
-            f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)"
-        )
     # in plain text, where a row is one line
     narrow = max(NARROWEST, min(width, 120 // max(1, len(token_columns))))
-    heads = []
     pages = []
     texts = []
     for name, values in frame.items():
         if name in token_columns:
             kind = "token"
-            page, text = _token_cells(values, width, narrow, blur)
+            cells = [_token_cell(token, width, narrow, blur) for token in values]
         else:
             kind = "number" if is_numeric_dtype(values) else "text"
-            page, text = _text_cells(values, blur)
-        head = Markup(_inert(_plain(name)))
-        heads.append({"name": head, "style": CELL_STYLES[kind]})
-        pages.append(page)
-        texts.append(_aligned([_plain(name), *text], to_right=kind == "number"))
-    rows = ["  ".join(row).rstrip() for row in zip(*texts, strict=True)]
-    text = "\n".join(rows)
+            cells = [_text_cell(text, blur) for text in _as_texts(values)]
+        style = f'style="{CELL_STYLES[kind]}"'
+        head = _plain(name)
+        column = [f"<td {style}>{page}</td>" for page, _ in cells]
+        pages.append([f"<th {style}>{_inert(head)}</th>", *column])
+        texts.append(_aligned([head, *(text for _, text in cells)], kind == "number"))
+    text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
     lines = [_plain(caption), text, legend_of(text)]
-    return Shown(_table_page(heads, pages, caption), "\n".join(filter(None, lines)))
+    rows = ["".join(row) for row in zip(*pages, strict=True)]
+    return Shown(_table_page(rows, caption), "\n".join(filter(None, lines)))
 
 
-def _table_page(
-    heads: list[dict[str, str]],
-    columns: list[list[str]],
-    caption: str,
-) -> str:
-    """Return a table as HTML; columns: the HTML of their cells."""
-    cells = "".join(itertools.chain(*columns))
-    seen = html.unescape(re.sub("<[^>]*>", "", cells))
-    rows = [list(map(Markup, row)) for row in zip(*columns, strict=True)]
-    return template("table").render(
-        columns=heads,
-        rows=rows,
-        caption=Markup(_inert(_plain(caption))),
-        legend=Markup(_inert(legend_of(seen))),
-    )
-
-
-def _token_cells(
-    values: pd.Series,
-    width: int,
-    narrow: int,
-    blur: bool,
-) -> tuple[list[str], list[str]]:
-    """Return a column of tokens as HTML and as plain text; a missing token is an empty cell."""
-    known = [None if pd.isna(token) else str(token) for token in values]
+def _table_page(rows: list[str], caption: str) -> str:
+    """Return a table as HTML; rows: the HTML of the cells of its head and of each row."""
+    legend = _inert(legend_of(html.unescape(re.sub("<[^>]*>", "", "".join(rows[1:])))))
+    caption = _inert(_plain(caption))
+    if caption:
+        caption = f'<caption style="{CAPTION_STYLE}">{caption}</caption>'
     return (
-        ["" if one is None else token_html(one, width, blur=blur) for one in known],
-        ["" if one is None else show_token(one, narrow, blur=blur) for one in known],
+        '<div class="tokens tex2jax_ignore mathjax_ignore" style="overflow-x: auto">'
+        f"<table>{caption}\n<thead><tr>{''.join(rows[:1])}</tr></thead>\n<tbody>\n"
+        + "".join(f"<tr>{row}</tr>\n" for row in rows[1:])
+        + "</tbody></table>"
+        + (f"\n<small>{legend}</small>" if legend else "")
+        + "</div>"
     )
 
 
-def _text_cells(values: pd.Series, blur: bool) -> tuple[list[str], list[str]]:
-    """Return a column of numbers or texts as HTML and as plain text; blur hides offensive words."""
+def _token_cell(token, width: int, narrow: int, blur: bool) -> tuple[str, str]:
+    """Return a token as HTML and as plain text; a missing token is an empty cell."""
+    if pd.isna(token):
+        return "", ""
+    return token_html(str(token), width, blur=blur), show_token(
+        str(token), narrow, blur=blur
+    )
 
-    def word_html(word: str) -> str:
-        hidden = blur and is_offensive(word)
-        return token_html(word, 80) if hidden else _inert(word)
 
-    def word_text(word: str) -> str:
-        return hidden_word(word) if blur and is_offensive(word) else word
-
-    cells = [text.split(" ") for text in _as_texts(values)]
-    pages = [" ".join(map(word_html, words)) for words in cells]
-    texts = [" ".join(map(word_text, words)) for words in cells]
-    return pages, texts
+def _text_cell(text: str, blur: bool) -> tuple[str, str]:
+    """Return a number or a text as HTML and as plain text; blur hides offensive words."""
+    pages = []
+    texts = []
+    for word in text.split(" "):
+        is_hidden = blur and is_offensive(word)
+        pages.append(token_html(word, 80) if is_hidden else _inert(word))
+        texts.append(hidden_word(word) if is_hidden else word)
+    return " ".join(pages), " ".join(texts)
 
 
 def folded(line: str, *shown) -> Folded:
@@ -458,14 +432,12 @@ def ranked_table(
     Position 1 is the most optimal or the most pessimal; ties are in order of token_id.
     """
     ends = rankings.ends(table, prompt, n)
-    shown = {"position": range(1, n + 1)}
-    lowest_first = ends.tail(n)[::-1]
-    sides = {"optimal": ends.head(n), "pessimal": lowest_first}
-    for end, rows in sides.items():
-        shown[f"{end} id"] = rows["token_id"].to_numpy()
-        shown[end] = rows["text"].to_numpy()
-        shown[f"{end} reward"] = rows[prompt].to_numpy()
-    return table_html(pd.DataFrame(shown), ["optimal", "pessimal"], blur, caption)
+    sides = [pd.Series(range(1, n + 1), name="position")]
+    for end, rows in (("optimal", ends.head(n)), ("pessimal", ends.tail(n)[::-1])):
+        side = rows[["token_id", "text", prompt]].reset_index(drop=True)
+        sides.append(side.set_axis([f"{end} id", end, f"{end} reward"], axis=1))
+    shown = pd.concat(sides, axis=1)
+    return table_html(shown, ["optimal", "pessimal"], blur, caption)
 
 
 def p_value(p: float) -> str:

@@ -5,8 +5,6 @@ All of it works in any kernel: under papermill, nbconvert, and in JupyterLab. Wh
 without a kernel, as in a test, a section that lacks something raises InputError.
 """
 
-import ast
-import itertools
 from collections.abc import Iterable, Mapping
 
 import pandas as pd
@@ -16,8 +14,6 @@ from .. import InputError
 from ..tables import registry, scores
 from ..tables.collection import Collection
 
-KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "True or False"}
-INJECTED = "# Parameters"  # how the cell begins that papermill injects
 SKIPPED_UNTIL = "needs("  # the call that begins the next section
 
 
@@ -25,100 +21,36 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     """Check a notebook's parameters and return its collection. From here on, an InputError is shown
     as one line.
 
-    Raise InputError, which lists what is legal, for a parameter with an unknown name, a missing
-    name or a wrong value.
-
     - names: the globals of the notebook
-    - legal: for every parameter but `collection` and `collections`, its type, or a tuple of its
-      values
-    """
-    show_errors_in_one_line()
-    declared = {"collection": str, "collections": str} | legal
-    listed = ", ".join(name for name in declared if name != "collections")
-    for name in itertools.chain(*map(_literals_in, _parameter_cells())):
-        if name not in declared:
-            near = registry.did_you_mean(name, declared)
-            raise InputError(
-                f"unknown parameter '{name}'{near}; this notebook has {listed}"
-            )
-    for name, kind in declared.items():
-        if name == "collections" and name not in names:
-            continue
-        if name not in names or not _is_legal(names[name], kind):
-            value = repr(names[name]) if name in names else "not set"
-            values = (
-                KINDS[kind]
-                if isinstance(kind, type)
-                else f"one of: {', '.join(map(repr, kind))}"
-            )
-            raise InputError(f"the parameter {name} is {value}; it has to be {values}")
-    return Collection(str(names["collection"]))
-
-
-def _is_legal(value: object, kind: type | tuple) -> bool:
-    if isinstance(kind, tuple):
-        return value in kind
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is kind
-
-
-def _parameter_cells() -> list[str]:
-    """Return the cells right before the current one that hold nothing but literals; [] without a
-    kernel.
-
-    They are the `parameters` cell and, under papermill, the cell that it injects.
-    """
-    shell = get_ipython()
-    executed = shell.user_ns.get("In", [])[:-1] if shell else []
-    last_first = [*itertools.takewhile(_literals_in, reversed(executed))]
-    return list(reversed(last_first))
-
-
-def _literals_in(source: str) -> list[str]:
-    """Return the names that a cell sets, if it does nothing but set names to literals; else []."""
-    try:
-        lines = ast.parse(source).body
-        for line in lines:
-            ast.literal_eval(line.value)
-        return [line.targets[0].id for line in lines]
-    except (SyntaxError, ValueError, AttributeError):
-        return []
-
-
-def show_errors_in_one_line() -> None:
-    """Let the kernel show an InputError as one line, without a traceback. The cell fails
-    nevertheless.
+    - legal: for parameters but `collection`, the type, or a tuple of the values
     """
     if shell := get_ipython():
         shell.set_custom_exc((InputError,), _show_line)
+    for name, kind in legal.items():
+        value = names[name]
+        if isinstance(kind, tuple):
+            is_legal = value in kind
+            values = f"one of: {', '.join(map(repr, kind))}"
+        else:
+            is_legal = isinstance(value, int | float if kind is float else kind)
+            values = f"of type {kind.__name__}"
+        if not is_legal:
+            raise InputError(
+                f"the parameter {name} is {value!r}; it has to be {values}"
+            )
+    return Collection(str(names["collection"]))
 
 
-def _show_line(
-    shell,
-    kind: type,
-    error: InputError,
-    traceback,
-    tb_offset: int | None = None,
-) -> None:
+def _show_line(shell, kind, error: InputError, traceback, tb_offset=None) -> None:
+    """Let the kernel show an error without a traceback. The cell fails nevertheless."""
     shell._showtraceback(kind, error, [f"error: {' '.join(str(error).split())}"])
 
 
 def refuse_default_model(model: str, collection: Collection) -> None:
-    """Raise InputError if a model of this project would go into another collection and the reader
-    did not name it.
-
-    A model is named if papermill got it as a parameter. Call this in the cell right after the
-    parameters.
-    """
-    injected = [source for source in _parameter_cells() if source.startswith(INJECTED)]
-    named = itertools.chain(*map(_literals_in, injected))
+    """Raise InputError if a model of this project would go into another collection than its own."""
     group = registry.reward_models()["group"].get(model, "")
-    own = {
-        "embedded": collection.is_embedded,
-        "human_ratings": collection.name.startswith("human_ratings"),
-    }
-    if not own.get(group, True) and "model" not in named:
+    made_here = group in ("embedded", "human_ratings")
+    if made_here and not collection.name.startswith(group):
         raise InputError(
             f"{model} belongs to the collection '{group}' and not to '{collection}'; "
             "name your model: -p model FOLDER (or a hub id, or a nickname)"
