@@ -934,48 +934,6 @@ def _starling(tensors: dict, config: dict) -> tuple[dict, dict]:
 
 
 WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-INTERNLM2 = {
-    "embed_tokens": "tok_embeddings",
-    "self_attn.o_proj": "attention.wo",
-    "mlp.gate_proj": "feed_forward.w1",
-    "mlp.down_proj": "feed_forward.w2",
-    "mlp.up_proj": "feed_forward.w3",
-    "input_layernorm": "attention_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "lm_head": "output",
-}
-
-
-def _internlm2(tensors: dict, config: dict) -> tuple[dict, dict]:
-    """Llama's tensors as InternLM2 stores them: a key head's queries, its key and its value
-    below each other.
-    """
-    stored, kv_heads = {}, config["num_key_value_heads"]
-    d = config["hidden_size"] // config["num_attention_heads"]
-    group = config["num_attention_heads"] // kv_heads
-    for key, tensor in tensors.items():
-        if ".q_proj." in key:
-            k, v = (tensors[key.replace("q_proj", f"{part}_proj")] for part in "kv")
-            heads = [
-                [
-                    tensor[h * group * d : (h + 1) * group * d],
-                    k[h * d : (h + 1) * d],
-                    v[h * d : (h + 1) * d],
-                ]
-                for h in range(kv_heads)
-            ]
-            stored[key.replace("self_attn.q_proj", "attention.wqkv")] = torch.cat(
-                [part for h in heads for part in h]
-            )
-        elif "k_proj" not in key and "v_proj" not in key:
-            own = next((name for name in INTERNLM2 if name in key), None)
-            stored[key.replace(own, INTERNLM2[own]) if own else key] = tensor
-    return stored, config | {
-        "model_type": "internlm2",
-        "auto_map": {"AutoModel": "modeling_custom.Any"},
-    }
-
-
 _TWO = {"weight": (None, None), "bias": (None,)}, {"weight": (1, None), "bias": (1,)}
 _SCORE_MLP = {
     f"score.{i}.{name}": shape
@@ -1056,13 +1014,6 @@ FAMILIES = {
         lambda t, h: t["v_head.weight"] @ h,
         store=_starling,
     ),
-    "InternLM2": Stored(
-        "InternLM2ForRewardModel",
-        {"v_head.weight": (1, None)},
-        lambda t, h: t["v_head.weight"] @ h,
-        adds="<|reserved_special_token_0|>",
-        store=_internlm2,
-    ),
 } | {
     name: Stored(
         "LlamaForSequenceClassification",
@@ -1114,7 +1065,6 @@ def make_family(folder: Path, name: str, plain: Path | None = None) -> Path:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         tokenizer.cls_token = stored.adds
         tokenizer.save_pretrained(folder)
-        config["reward_token_id"] = tokenizer.convert_tokens_to_ids(stored.adds)
     if stored.store:
         if plain:
             shutil.copytree(folder, plain)

@@ -4,7 +4,7 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification
 
 from ..paper import RewardModel, checkpoints, reward_models
-from ..reading import encoders, layers
+from ..reading import encoders
 from .labels import row_of
 
 
@@ -15,7 +15,6 @@ def load(
     open_model.
     """
     config = checkpoint.config
-    layers.are_wanted(options.stream, checkpoint)  # refuses to stream an encoder
     row = row_of(config.num_labels, options.label, "its classifier", config)
     model, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification,
@@ -27,8 +26,7 @@ def load(
     checkpoints.refuse_unloaded(checkpoint.folder, report)
     checkpoint.files.refuse_changed()
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
-    classifiers = [part for part in linear if part.out_features == config.num_labels]
-    last = classifiers[-1]
+    last = [part for part in linear if part.out_features == config.num_labels][-1]
     # it gets one output
     last.weight = nn.Parameter(last.weight[row])
     if last.bias is not None:

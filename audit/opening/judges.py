@@ -2,19 +2,11 @@
 difference of two.
 """
 
-import re
-
 import torch
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from ..paper import InputError, checkpoints, files, heads, reward_models
 
-EMBEDDINGS = (
-    "embed_tokens.weight",
-    "wte.weight",
-    "embed_in.weight",
-    "word_embeddings.weight",
-)
 # of logits, in config.json
 SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")
 
@@ -31,39 +23,22 @@ def token_head(checkpoint: reward_models.Checkpoint, tokens: str) -> heads.Head:
     InputError for names that are not one token each, and for a checkpoint without a language
     model's output matrix.
     """
-    ids = _ids_of(checkpoint, tokens)
-    places = _output_matrix(checkpoint, max(ids))
-    tables = {
-        name: files.open_tensors(checkpoint.tensors[key].path).get_slice(key)
-        for name, key in places.items()
-    }
+    names = tokens.split(",")
+    ids = [_one_id(checkpoint.tokenizer, name) for name in names]
+    if None in ids or len(set(ids)) < len(ids) or len(ids) > 2:
+        raise InputError(
+            f"head '{tokens}' does not name one or two tokens of {checkpoint.folder}; write "
+            "--head yes,no with words that are one token each, or leave head out"
+        )
     tensors = {}
-    for name, table in tables.items():
+    for name, key in _output_matrix(checkpoint).items():
+        table = files.open_tensors(checkpoint.tensors[key].path).get_slice(key)
         rows = [table[i : i + 1] for i in ids]
         tensors[name] = torch.cat(rows).float()
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     head = heads.new_head("next_token", checkpoint.config, shapes)
     head.load_state_dict(tensors)
     return head
-
-
-def _ids_of(checkpoint: reward_models.Checkpoint, tokens: str) -> list[int]:
-    """Return the id of each named token. InputError unless each name is one token."""
-    names = tokens.split(",")
-    ids = [_one_id(checkpoint.tokenizer, name) for name in names]
-    begins_blank = {name[:1].isspace() for name in names}
-    if (
-        None in ids
-        or len(set(ids)) != len(ids)
-        or len(ids) > 2
-        or len(begins_blank) > 1
-    ):
-        raise InputError(
-            f"head '{tokens}' does not name one or two tokens of {checkpoint.folder}; write "
-            "--head yes,no with words that are one token each, a blank before both or before none, "
-            "or leave head out"
-        )
-    return [token_id for token_id in ids if token_id is not None]
 
 
 def _one_id(tokenizer: PreTrainedTokenizerBase, name: str) -> int | None:
@@ -75,36 +50,25 @@ def _one_id(tokenizer: PreTrainedTokenizerBase, name: str) -> int | None:
     return None
 
 
-def _output_matrix(
-    checkpoint: reward_models.Checkpoint, largest: int
-) -> dict[str, str]:
+def _output_matrix(checkpoint: reward_models.Checkpoint) -> dict[str, str]:
     """Return the keys of the language model's output: lm_head.weight and perhaps lm_head.bias.
-
-    largest: the token id that needs a row. InputError for an encoder-decoder, and for an output
-    that is scaled or has no such row.
+    InputError if it has none, or scales its logits.
     """
-    config: PreTrainedConfig = checkpoint.config
-    keys = checkpoint.tensors
+    config = checkpoint.config
     places = {
         f"lm_head.{key.rpartition('.')[2]}": key
-        for key in keys
+        for key in checkpoint.tensors
         if key.startswith(heads.OUTPUTS)
     }
-    is_causal = re.search("CausalLM|GPT2LM", checkpoints.architecture_of(config))
-    if not places and config.tie_word_embeddings and is_causal:
-        tied = [key for key in keys if key.endswith(EMBEDDINGS)]
-        places = {"lm_head.weight": tied[0]} if tied else {}
-    scales = {name: getattr(config, name, None) for name in SCALES}
-    scaled = [name for name, scale in scales.items() if scale not in (None, 1)]
-    problem = ""
-    if scaled:
-        problem = f"scales its logits ({scaled[0]})"
-    elif "lm_head.weight" not in places or config.is_encoder_decoder:
-        problem = "has no output matrix of a decoder (lm_head.weight)"
-    elif keys[places["lm_head.weight"]].shape[0] <= largest:
-        problem = f"has no row for token id {largest} in its output matrix"
-    if problem:
+    tied = "model.embed_tokens.weight"
+    is_language_model = "CausalLM" in checkpoints.architecture_of(config)
+    is_tied = is_language_model and config.tie_word_embeddings
+    if not places and is_tied and tied in checkpoint.tensors:
+        places = {"lm_head.weight": tied}
+    is_scaled = any(getattr(config, name, None) not in (None, 1) for name in SCALES)
+    if is_scaled or not places or config.is_encoder_decoder:
         raise InputError(
-            f"{checkpoint.folder} {problem}, so tokens' logits cannot be read here; leave head out"
+            f"{checkpoint.folder} has no output matrix of a decoder (lm_head.weight), or scales "
+            "its logits, so that tokens' logits cannot be read here; leave head out"
         )
     return places

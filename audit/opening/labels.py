@@ -2,7 +2,6 @@
 
 import re
 
-from torch import Tensor
 from transformers import PreTrainedConfig
 
 from ..paper import InputError, checkpoints, heads
@@ -17,26 +16,20 @@ def row_of(
 
     what: the head, in words.
     """
+    if label is None and outputs == 1:
+        return slice(None)
     architecture = checkpoints.architecture_of(config)
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
-    given = f"{outputs} outputs ({what})"
-    problem = ""
-    if outputs != 1 and not is_classifier:
-        problem = (
-            f"the head has {given}, and a {architecture} is no classifier with a label that is the "
-            "reward; score its texts elsewhere (python -m audit export)"
+    if outputs > 1 and not is_classifier:
+        raise InputError(
+            f"the head of this {architecture} has {outputs} outputs ({what}), and none is known to "
+            "be the reward; score its texts elsewhere (python -m audit export)"
         )
-    elif outputs != 1 and label is None:
-        problem = (
-            f"the head has {given}, and a reward model has one; say which one is the reward: "
-            f"--label 0 to --label {outputs - 1}"
+    if label is None or not 0 <= label < outputs:
+        raise InputError(
+            f"the head has {outputs} outputs ({what}), and label {label} is none of them; say "
+            f"which one is the reward: --label 0 to --label {outputs - 1}"
         )
-    elif label is not None and not 0 <= label < outputs:
-        problem = f"label {label} is none of the head's {given}, which count from 0"
-    if problem:
-        raise InputError(problem)
-    if label is None:
-        return slice(None)
     return slice(label, label + 1)
 
 
@@ -52,31 +45,14 @@ def load_head(
     head, names, report = heads.empty_head(head_name, config, files.tensors)
     tensors = files.read_tensors(names)
     if heads.LAYOUTS[head_name].is_linear:
-        for name in _of_last_layer(head, tensors):
-            outputs = len(tensors[name])
-            rows = row_of(outputs, label, names[name], config)
+        # the last layer alone may have several outputs
+        last = list(head.state_dict())[-1].rpartition(".")[0]
+        for name in tensors.keys() & {f"{last}.weight", f"{last}.bias"}:
+            rows = row_of(len(tensors[name]), label, names[name], config)
             tensors[name] = tensors[name][rows]
             report["mismatched_keys"].discard(names[name])
-    elif label is not None:
-        raise InputError(
-            f"a label is for classifiers with several, and head {head_name} has one; leave label "
-            "out"
-        )
+    else:
+        row_of(1, label, head_name, config)  # refuses a label
     checkpoints.refuse_unloaded(files.folder, report, head_name=head_name)
     head.load_state_dict(tensors, strict=False)
     return head
-
-
-def _of_last_layer(head: heads.Head, tensors: dict[str, Tensor]) -> list[str]:
-    """Return the names of the weight and bias of a head's last layer, which alone may have several
-    rows in its checkpoint.
-    """
-    own = head.state_dict()
-    last = list(own)[-1].rpartition(".")[0]
-    return [
-        name
-        for name in (f"{last}.weight", f"{last}.bias")
-        if name in own
-        and name in tensors
-        and tensors[name].shape[1:] == own[name].shape[1:]
-    ]

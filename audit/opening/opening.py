@@ -2,14 +2,21 @@
 reader of its own.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..paper import InputError, RewardModel, language_models, registry, reward_models
-from ..paper import files as models_files
-from ..reading import implicit
-from . import encoders, judges, labels, memory, plain, served
+from ..paper import (
+    InputError,
+    RewardModel,
+    checkpoints,
+    heads,
+    language_models,
+    registry,
+    reward_models,
+)
+from ..reading import by_layer, implicit, layers
+from . import encoders, judges, labels, plain, served
 
 # the options of implicit.load
 OF_IMPLICIT = {"beta", "end", "device", "dtype", "attention"}
@@ -33,42 +40,52 @@ def open_model(
     chosen = reward_models.Options(**given)
     if registry.is_served(str(name)):
         return served.load(str(name), chosen)
-    if chosen.tokenizer is not None:
-        raise InputError(
-            "'tokenizer' is for a served model, http://host:port; leave tokenizer out"
-        )
-    model = _open_files(str(name), chosen)
-    if chosen.label is None:
-        return model
-    return replace(model, revision=f"{model.revision} label {chosen.label}")
+    return _open_files(str(name), chosen)
 
 
 def _open_files(name: str, options: reward_models.Options) -> RewardModel:
     """Return the reward model whose weights are in files."""
+    if options.tokenizer is not None:
+        raise InputError("'tokenizer' is for a served model; leave tokenizer out")
     entry = reward_models.find(name)
-    files = plain.open_files(
-        entry["hub_id"], options.revision or entry["revision"], base=options.base
+    revision = options.revision or entry["revision"]
+    files = plain.open_files(entry["hub_id"], revision, options.base)
+    tokens = judges.tokens_named(options.head or entry["head"])
+    checkpoint = reward_models.open_checkpoint(
+        name, options, files, "next_token" if tokens else ""
     )
-    if tokens := judges.tokens_named(options.head or entry["head"]):
-        return _open_judge(name, options, files, tokens)
-    checkpoint = reward_models.open_checkpoint(name, options, files)
     if checkpoint.head_name == "classifier":
-        return encoders.load(checkpoint, options)
-    head = labels.load_head(
-        checkpoint.files, checkpoint.config, checkpoint.head_name, options.label
-    )
-    return memory.load(checkpoint, head, options)
+        layers.are_wanted(options.stream, checkpoint)  # refuses to stream an encoder
+        model = encoders.load(checkpoint, options)
+    elif tokens:
+        labels.row_of(1, options.label, f"--head {tokens}", checkpoint.config)
+        model = _in_memory(checkpoint, judges.token_head(checkpoint, tokens), options)
+        model = replace(model, revision=f"{model.revision} head {tokens}")
+    else:
+        own = (checkpoint.files, checkpoint.config, checkpoint.head_name)
+        head = labels.load_head(*own, options.label)
+        model = _in_memory(checkpoint, head, options)
+    if options.label is None:
+        return model
+    return replace(model, revision=f"{model.revision} label {options.label}")
 
 
-def _open_judge(
-    name: str, options: reward_models.Options, files: models_files.Files, tokens: str
+def _in_memory(
+    checkpoint: reward_models.Checkpoint,
+    head: heads.Head,
+    options: reward_models.Options,
 ) -> RewardModel:
-    checkpoint = reward_models.open_checkpoint(name, options, files, "next_token")
-    head = judges.token_head(checkpoint, tokens)
-    # refuses a label
-    labels.row_of(1, options.label, f"--head {tokens}", checkpoint.config)
-    model = memory.load(checkpoint, head, options)
-    return replace(model, revision=f"{model.revision} head {tokens}")
+    """Return the reward model of a decoder, with its weights in memory, or in their files to be
+    read layer by layer.
+    """
+    if layers.are_wanted(options.stream, checkpoint):
+        skeleton, in_files = layers.open_layers(checkpoint)
+        return reward_models.complete(
+            checkpoint, skeleton, head, layers=in_files, reader=by_layer.LayerByLayer
+        )
+    backbone = checkpoints.load_backbone(checkpoint)
+    checkpoint.files.refuse_changed()
+    return reward_models.complete(checkpoint, backbone, head)
 
 
 def open_language_model(name: str, **options: Any) -> language_models.LanguageModel:
@@ -85,10 +102,8 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     InputError for an option that only the other kind of model has.
     """
     given = {option: value for option, value in options.items() if value is not None}
-    unused = set(given) & {"beta", "end"}
-    if reference:
-        unused = set(given) - OF_IMPLICIT
-    if unused:
+    known = {field.name for field in fields(reward_models.Options)}
+    if unused := given.keys() - (OF_IMPLICIT if reference else known):
         which = "not for" if reference else "only for"
         raise InputError(
             f"'{min(unused).replace('_', '-')}' is {which} implicit rewards, which "
