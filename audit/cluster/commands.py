@@ -81,8 +81,8 @@ class Tasks(runs.Pool):
 
 
 def asks_of(load: str, nodes: Sequence[dict]) -> dict:
-    """Return what the notebooks of a model ask Ray for: with cards, one, or as many as its weights
-    need and a node has; otherwise the memory, and the cores of a node.
+    """Return what the notebooks of a model ask Ray for: with cards, the share of one that its
+    weights need; otherwise the memory, and the cores of a node.
 
     nodes: amounts by the names of Ray's resources
     """
@@ -106,9 +106,8 @@ def place(memory: int, most: dict, card: int) -> dict:
     most: the largest amounts that a node has; card: bytes of a card, 0 for none
     """
     if card:
-        cards = memory / (USABLE * card)
-        share = math.ceil(cards) if cards > 1 else math.ceil(STEPS * cards) / STEPS
-        return {"num_cpus": 1, "num_gpus": share if share <= most["GPU"] else 1}
+        share = math.ceil(STEPS * memory / (USABLE * card)) / STEPS
+        return {"num_cpus": 1, "num_gpus": min(1, share)}
     asks = {"num_cpus": max(1, int(most["CPU"]))}
     return asks | ({"memory": memory} if memory <= most["memory"] else {})
 

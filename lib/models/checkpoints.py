@@ -306,13 +306,11 @@ def from_safetensors(
     config: PreTrainedConfig,
     dtype: str,
     attention: str | None,
-    layout: dict | None = None,
 ) -> tuple[PreTrainedModel, dict]:
     """Return the checkpoint as a model of this Auto class, without remote code, and the report of
     its loading.
 
-    `attention` comes from set_attention, or is None where the architecture decides. `layout`: see
-    layers.layout.
+    `attention` comes from set_attention, or is None where the architecture decides.
     """
     how = {
         "dtype": getattr(torch, dtype),
@@ -336,23 +334,18 @@ def from_safetensors(
             output_loading_info=True,
             ignore_mismatched_sizes=True,
             **how,
-            **({"device_map": layout} if layout else {}),
         )
     _limit_positions(model, files.folder)
     return read_each_length_anew(model), report
 
 
-def load_backbone(source: Source, layout: dict | None = None) -> PreTrainedModel:
-    """Return the backbone with its weights, in eval mode: whole on the device, or over cards by a
-    layout (see layers.layout).
-    """
+def load_backbone(source: Source) -> PreTrainedModel:
+    """Return the backbone with its weights, in eval mode on the device."""
     backbone, report = from_safetensors(
-        AutoModel, source.files, source.config, source.dtype, source.attention, layout
+        AutoModel, source.files, source.config, source.dtype, source.attention
     )
     # what has no such prefix is the head's, and is checked there
     refuse_unloaded(source.folder, report, f"{backbone.base_model_prefix}.")
-    if layout:
-        return backbone.eval()
     return ready(backbone, source.device)
 
 

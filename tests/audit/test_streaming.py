@@ -4,17 +4,18 @@ interruption.
 
 import gc
 import os
-import re
 import signal
 import subprocess
 import sys
 import weakref
+from collections import Counter
 
 import numpy as np
 import oracle
 import pandas as pd
 import pytest
 import tiny
+from conftest import refusal_of
 
 from audit.opening import open_model as load
 from audit.reading import by_layer, layers
@@ -23,13 +24,9 @@ from audit.reading.layers import Layers
 from lib import InputError
 from lib.models import conversations, hardware
 from lib.scoring import reader, vocabulary
-from lib.scoring.reader import Reader
-from lib.scoring.vocabulary import Part
-from lib.tables import scores
 
 PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
-    "worst": "What, in one word, is the worst thing ever?",
     "longer": "What, in one word and without thinking about it, is the greatest thing that was "
     "ever made?",
 }
@@ -37,7 +34,10 @@ PROMPT = PROMPTS["greatest"]
 OTHERS = {  # architecture: (kind with its tokenizer, fields of its config.json)
     "gemma2 of four layers": ("linear_gemma2", {"num_hidden_layers": 4}),
     "mistral": ("linear_llama", {"model_type": "mistral", "sliding_window": 4096}),
+    "uncapped": ("linear_gemma2", {}),
+    "bfloat16": ("linear_llama", {}),
 }
+OPTIONS = {"uncapped": {"attention": "uncapped"}, "bfloat16": {"dtype": "bfloat16"}}
 
 
 @pytest.fixture
@@ -55,26 +55,14 @@ def in_parts(checkpoint):
 def both(in_parts):
     """A kind's model, its weights in memory and streamed."""
 
-    def loaded(kind="linear_llama", **options):
-        folder = str(in_parts(kind))
+    def loaded(kind="linear_llama"):
+        options = OPTIONS.get(kind, {})
         return [
-            load(folder, device="cpu", stream=stream, **options)
+            load(in_parts(kind), device="cpu", stream=stream, **options)
             for stream in (False, True)
         ]
 
     return loaded
-
-
-def replies_of(model, reply_mode):
-    tokens = conversations.vocabulary(model.tokenizer)
-    return (
-        tokens["text"].tolist()
-        if reply_mode == "text"
-        else [[i] for i in tokens["token_id"].tolist()]
-    )
-
-
-# --- the same rewards -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -85,92 +73,82 @@ def replies_of(model, reply_mode):
         ("qrm_gemma", "text"),
         ("gemma2 of four layers", "ids"),
         ("mistral", "ids"),
+        ("uncapped", "text"),
+        ("bfloat16", "text"),
     ],
 )
 def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
     in_parts, both, kind, reply_mode
 ):
     held, streamed = both(kind)
-    assert (
-        held.layers is None
-        and streamed.layers is not None
-        and held.attention == streamed.attention
-    )
-    replies = replies_of(held, reply_mode)
+    assert held.layers is None is not streamed.layers
+    tokens = conversations.vocabulary(held.tokenizer)
+    ids = [[i] for i in tokens["token_id"].tolist()]
+    replies = tokens["text"].tolist() if reply_mode == "text" else ids
     expected = vocabulary.score_replies(held, PROMPT, replies, reply_mode=reply_mode)
     rewards = vocabulary.score_replies(streamed, PROMPT, replies, reply_mode=reply_mode)
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
-    np.testing.assert_allclose(
-        rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0
-    )
-    some = replies[::17]
-    plain = oracle.rewards(in_parts(kind), PROMPT, some, reply_mode=reply_mode)
-    np.testing.assert_allclose(
-        rewards[::17], plain, atol=1e-5 * max(1, np.abs(plain).max()), rtol=0
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("linear_gemma2", {"attention": "uncapped"}),
-        ("linear_llama", {"dtype": "bfloat16"}),
-        ("urm", {"head": "urm_helpfulness"}),
-    ],
-)
-def test_every_setting_means_the_same_either_way(both, kind, options):
-    held, streamed = both(kind, **options)
-    replies, bos = ["love", "war", "peace and hope", "", " ", "a b c"], "double"
-    expected = vocabulary.score_replies(held, PROMPT, replies, bos=bos)
-    np.testing.assert_allclose(
-        vocabulary.score_replies(streamed, PROMPT, replies, bos=bos),
-        expected,
-        atol=1e-5,
-    )
-    usual = vocabulary.score_replies(both(kind)[0], PROMPT, replies, bos=bos)
-    assert np.abs(usual - expected).max() > 1e-4
+    most = 1e-5 * max(1, np.abs(expected).max())
+    np.testing.assert_allclose(rewards, expected, atol=most, rtol=0)
+    if kind not in OPTIONS:
+        plain = oracle.rewards(
+            in_parts(kind), PROMPT, replies[::17], reply_mode=reply_mode
+        )
+        np.testing.assert_allclose(rewards[::17], plain, atol=most, rtol=0)
 
 
 # --- one pass over the weights --------------------------------------------------------------------
 
 
-def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path):
+@pytest.fixture
+def reads(monkeypatch):
+    """How often each layer was read."""
+    counted, plain = Counter(), Layers._tensors
+
+    def counting(self, number):
+        counted[number] += 1
+        return plain(self, number)
+
+    monkeypatch.setattr(Layers, "_tensors", counting)
+    return counted
+
+
+@pytest.fixture
+def small_passes(monkeypatch):
+    """Shards of 50 replies, and so many tokens in a pass that each prompt's replies need
+    several.
+    """
+    monkeypatch.setattr(reader.Reader, "per_shard", 50)
+    monkeypatch.setattr(by_layer, "TOKENS_PER_PASS", {"cpu": 200})
+
+
+def score(model, prompts, path):
+    return vocabulary.score_vocabulary(model, prompts, path, progress=False)
+
+
+def test_all_prompts_cost_one_reading_of_the_weights(both, tmp_path, reads):
     held, streamed = both()
-    whole = vocabulary.score_vocabulary(
-        held, PROMPTS, tmp_path / "whole.parquet", progress=False
-    )
-    table = vocabulary.score_vocabulary(
-        streamed, PROMPTS, tmp_path / "table.parquet", progress=False
-    )
+    whole = score(held, PROMPTS, tmp_path / "whole.parquet")
+    table = score(streamed, PROMPTS, tmp_path / "table.parquet")
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
-    of_layers = sum(
-        p.nbytes
-        for name, p in held.backbone.named_parameters()
-        if not name.startswith("embed")
-    )
-    assert streamed.layers.bytes == of_layers
-    row = held.backbone.get_input_embeddings().weight[0].nbytes
-    # of the embedding table: those of prompts and of blocks
-    rows = (streamed.layers.read_bytes - of_layers) / row
-    assert rows.is_integer() and rows <= len(PROMPTS) * 3 * len(held.tokenizer)
-    assert (
-        table.attrs["metadata"]["streamed"] and not whole.attrs["metadata"]["streamed"]
-    )
-    assert [path.name for path in tmp_path.iterdir() if ".shards" in path.name] == []
+    assert reads == dict.fromkeys(range(streamed.layers.count), 1)
+    assert table.attrs["metadata"]["streamed"]
+    # it goes on in memory, and all of it is there
+    again = score(held, PROMPTS, tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(again, table)
 
 
-def test_a_table_is_the_same_whichever_way_it_was_begun(both, tmp_path):
+def test_what_is_not_read_together_reads_the_weights_again(
+    both, tmp_path, small_passes, reads
+):
     held, streamed = both()
-    path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
-    vocabulary.score_vocabulary(streamed, one, path, progress=False)
-    # no other settings, so it goes on
-    table = vocabulary.score_vocabulary(held, PROMPTS, path, progress=False)
-    assert scores.prompt_names(table) == list(PROMPTS)
-    before = streamed.layers.read_bytes
-    pd.testing.assert_frame_equal(
-        vocabulary.score_vocabulary(streamed, PROMPTS, path, progress=False), table
-    )
-    assert streamed.layers.read_bytes == before  # all of it was there
+    whole = score(held, PROMPTS, tmp_path / "whole.parquet")
+    table = score(streamed, PROMPTS, tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
+    texts = conversations.vocabulary(held.tokenizer)["text"].tolist()
+    inputs = held.inputs_for(PROMPT, texts)
+    least = len(PROMPTS) * sum(map(len, inputs.suffixes)) // 200
+    assert 5 < least <= reads[0] < 3 * least
 
 
 def test_at_most_two_layers_are_held_at_a_time(both, monkeypatch):
@@ -190,71 +168,13 @@ def test_at_most_two_layers_are_held_at_a_time(both, monkeypatch):
     assert held == [0, 0, 0, 0]
 
 
-def test_progress_counts_replies_and_names_the_layer(both, tmp_path, capsys):
-    _, streamed = both()
-    vocabulary.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet")
-    out, err = capsys.readouterr()
-    assert (
-        "of weights are read once for every 32,768 tokens of replies; two layers take"
-        in out
-    )
-    assert "layer 3 of 3" in err and re.search(r"100%.* (\d+)/\1 ", err)
-
-
-# --- passes over the weights, and runs that are interrupted ---------------------------------------
-
-
-@pytest.fixture
-def small_passes(monkeypatch):
-    """Shards of 50 replies, and so many tokens in a pass that each prompt's replies need
-    several.
-    """
-    monkeypatch.setattr(LayerByLayer, "per_shard", 50)
-    monkeypatch.setattr(Reader, "per_shard", 50)
-    monkeypatch.setattr(by_layer, "TOKENS_PER_PASS", {"cpu": 200})
-
-
-def test_parts_go_through_the_weights_together_as_far_as_their_tokens_allow():
-    conversation = conversations.Conversation("Why?", "single", "", "", (1,), (2,))
-    inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
-    parts = [Part(inputs, inputs.suffixes[:size]) for size in (3, 4, 5)]
-    for most, expected in {
-        24: [3],
-        23: [2, 1],
-        14: [2, 1],
-        13: [1, 1, 1],
-        1: [1, 1, 1],
-    }.items():
-        assert [len(together) for together in by_layer._passes(parts, most)] == expected
-
-
-def test_what_is_not_read_together_reads_the_weights_again(
-    both, tmp_path, small_passes
-):
-    held, streamed = both()
-    whole = vocabulary.score_vocabulary(
-        held, PROMPTS, tmp_path / "whole.parquet", progress=False
-    )
-    table = vocabulary.score_vocabulary(
-        streamed, PROMPTS, tmp_path / "table.parquet", progress=False
-    )
-    pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
-    inputs = held.inputs_for(PROMPT, replies_of(held, "text"))
-    # readings of the weights
-    least = len(PROMPTS) * sum(map(len, inputs.suffixes)) // 200
-    assert (
-        least > 5
-        and least <= streamed.layers.read_bytes / streamed.layers.bytes < 3 * least
-    )
-
-
 HALF_A_RUN = """
 import sys, time
 from audit.reading import by_layer
-from lib.scoring import vocabulary
+from lib.scoring import reader, vocabulary
 from audit.reading.layers import Layers
 from audit.opening import open_model as load
-by_layer.LayerByLayer.per_shard, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
+reader.Reader.per_shard, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
 plain, starts = Layers.each, []
 def each(self):
     starts.append(1)
@@ -292,13 +212,10 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
         "replacing",
         lambda file, **size: (written.append(file), plain(file, **size))[1],
     )
-    table = vocabulary.score_vocabulary(streamed, one, path, progress=False)
+    table = score(streamed, one, path)
     # what had been scored was not scored again
     assert written and not finished & set(written)
-    assert list(tmp_path.glob("*.shards")) == []
-    whole = vocabulary.score_vocabulary(
-        held, one, tmp_path / "whole.parquet", progress=False
-    )
+    whole = score(held, one, tmp_path / "whole.parquet")
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
@@ -311,9 +228,8 @@ def test_layers_are_read_one_by_one_where_weights_do_not_fit(
     folder = str(in_parts("linear_llama"))
     assert load(folder, device="cpu").layers is None
     monkeypatch.setattr(layers, "WORKING_MEMORY", 10_000)
-    needed = sum(
-        p.nbytes for p in load(folder, device="cpu", stream=False).backbone.parameters()
-    )
+    held = load(folder, device="cpu", stream=False).backbone
+    needed = sum(parameter.nbytes for parameter in held.parameters())
     for room, streamed in ((needed + 10_000, False), (needed + 9_999, True)):
         monkeypatch.setattr(hardware, "free", lambda device="cpu", room=room: room)
         assert (load(folder, device="cpu").layers is not None) == streamed
@@ -321,61 +237,23 @@ def test_layers_are_read_one_by_one_where_weights_do_not_fit(
     assert load(folder, device="cpu", stream=False).layers is None
 
 
-def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
-    encoder = tiny.make_checkpoint(tmp_path / "encoder", "deberta")
-    with pytest.raises(
-        InputError,
-        match="the layers of deberta-v2 models are not read one by one here .*leave stream",
-    ):
-        load(str(encoder), device="cpu", stream=True)
-    folder = tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)
-    window = load(str(folder), device="cpu", stream=True)
-    np.testing.assert_allclose(  # every conversation is read whole
-        vocabulary.score_replies(window, PROMPT, ["love", "peace and war"]),
-        oracle.rewards(folder, PROMPT, ["love", "peace and war"]),
-        atol=1e-5,
-    )
-    model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
-    read = LayerByLayer(model, model.inputs_for(PROMPT, ["love"]))
-    for work in (read.rewards, read.gradients):
-        with pytest.raises(
-            InputError,
-            match="is read layer by layer, once for all replies; load with --stream 0",
-        ):
-            work([(5, 6)])
-
-
-def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
-    assert 0 < hardware.free() < 2**46
-    monkeypatch.setattr(hardware, "CGROUPS", tmp_path)
-    used = hardware.psutil.Process().memory_info().rss
-    (tmp_path / "memory.max").write_text("max\n")
-    assert hardware.free() > 0
-    for name in ("memory.max", "memory/device.limit_in_bytes"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{used + 10**8}\n")
-        monkeypatch.setattr(
-            hardware, "_container_limits", lambda file=tmp_path / name: [file]
-        )
-        assert hardware.free() == pytest.approx(10**8, abs=5 * 10**7)
-    script = (
-        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32)); from "
-        "lib.models import hardware"
-    )
-    asked = subprocess.run(
-        [sys.executable, "-c", f"{script}; print(hardware.free())"],
-        capture_output=True,
-        text=True,
-    )
-    assert 0 < int(asked.stdout) < 2**32
-
-
-# --- bad input ------------------------------------------------------------------------------------
-
-
-def test_out_of_memory_halves_the_batch_and_then_is_one_line(
-    both, monkeypatch, tmp_path
+def test_what_cannot_be_read_layer_by_layer_is_one_line_and_a_window_is_read_whole(
+    tmp_path, in_parts
 ):
+    encoder = tiny.make_checkpoint(tmp_path / "encoder", "deberta")
+    refusal_of(lambda: load(encoder, device="cpu", stream=True), "leave stream out")
+    folder = tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)
+    window = load(folder, device="cpu", stream=True)
+    replies = ["love", "peace and war"]
+    found = vocabulary.score_replies(window, PROMPT, replies)
+    expected = oracle.rewards(folder, PROMPT, replies)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    model = load(in_parts("linear_llama"), device="cpu", stream=True)
+    read = LayerByLayer(model, model.inputs_for(PROMPT, ["love"]))
+    refusal_of(lambda: read.gradients([(5, 6)]), "--stream 0")
+
+
+def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch):
     held, streamed = both()
     ids = [[i] for i in range(5, 13)]  # two in each row
     expected = vocabulary.score_replies(held, PROMPT, ids, reply_mode="ids")
@@ -397,47 +275,4 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(
     assert sizes[:3] == [4, 2, 2] and max(sizes[1:]) == 2
     most[0] = 0
     with pytest.raises(InputError, match="too little memory to read one row of"):
-        vocabulary.score_vocabulary(
-            streamed, PROMPTS, tmp_path / "table.parquet", progress=False
-        )
-
-
-def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama", shards=3)
-    last = sorted(folder.glob("model-*.safetensors"))[-1]
-    last.write_bytes(last.read_bytes()[:-4])
-    with pytest.raises(
-        InputError, match=f"{last} is not a whole safetensors file .*download it"
-    ):
-        load(str(folder), device="cpu", stream=True)
-
-
-# --- a sample of the vocabulary -------------------------------------------------------------------
-
-
-def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
-    held, streamed = both()
-    drawn = vocabulary.sample(held, 50)
-    assert (
-        drawn == vocabulary.sample(streamed, 50) == sorted(set(drawn))
-        and len(drawn) == 50
-    )
-    assert drawn != vocabulary.sample(held, 50, seed=1)
-    assert (
-        vocabulary.sample(held, 10**9)
-        == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
-    )
-    tables = [
-        vocabulary.score_vocabulary(
-            model,
-            PROMPTS,
-            tmp_path / f"{name}.parquet",
-            token_ids=drawn,
-            progress=False,
-        )
-        for name, model in (("held", held), ("streamed", streamed))
-    ]
-    pd.testing.assert_frame_equal(*tables, atol=1e-5, rtol=0)
-    assert tables[0]["token_id"].tolist() == drawn
-    with pytest.raises(InputError, match="a sample has 2 tokens or more, not 1"):
-        vocabulary.sample(held, 1)
+        vocabulary.score_replies(streamed, PROMPT, ids, reply_mode="ids")
