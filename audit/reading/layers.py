@@ -5,19 +5,21 @@ Each runs in a model of transformers with this layer only, on the states that th
 returned.
 """
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 
-from ..paper import InputError, checkpoints, hardware
+from ..paper import InputError, checkpoints
 from ..paper import files as models_files
 
 # Model types whose layers all do the same on the states of the one before, so that they can be run
@@ -164,7 +166,7 @@ def are_wanted(stream: bool | None, source: checkpoints.Source) -> bool:
     skeleton = skeleton_of(source)
     needed = skeleton.num_parameters() * skeleton.dtype.itemsize
     # weights come to a device by way of the host
-    left = min(map(hardware.free, (source.device, "cpu"))) - WORKING_MEMORY
+    left = min(map(free_memory, (source.device, "cpu"))) - WORKING_MEMORY
     if needed <= max(left, WORKING_MEMORY):  # below that, little is saved
         return False
     tqdm.write(
@@ -172,6 +174,17 @@ def are_wanted(stream: bool | None, source: checkpoints.Source) -> bool:
         "are free for them; so they are read layer by layer, once for all replies"
     )
     return True
+
+
+def free_memory(device: str) -> int:
+    """Return the bytes that are free on a device, and within the limit of a container."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    free = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError):  # no container, or "max"
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        free = min(free, limit - psutil.Process().memory_info().rss)
+    return free
 
 
 def open_layers(source: checkpoints.Source) -> tuple[PreTrainedModel, Layers]:

@@ -1,4 +1,4 @@
-"""What a process can take of its device: memory, threads, and processes side by side."""
+"""What a process can take of its device: threads, and processes side by side."""
 
 import contextlib
 import gc
@@ -7,56 +7,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
-import psutil
 import torch
-
-# where Linux tells a container's limits, if it has some
-CGROUPS = Path("/sys/fs/cgroup")
-
-
-def free(device: str = "cpu") -> int:
-    """Return the bytes that this process can take on the device: free, and within its container
-    and its limits.
-    """
-    if torch.device(device).type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    used = psutil.Process().memory_info()
-    left = [psutil.virtual_memory().available]
-    for file in _container_limits():
-        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
-            left.append(int(file.read_text()) - used.rss)
-    # Windows has none, and macOS not all
-    with contextlib.suppress(ImportError, AttributeError):
-        import resource
-
-        limits = ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, used.data))
-        most = [(resource.getrlimit(limit)[0], taken) for limit, taken in limits]
-        left += [
-            limit - taken for limit, taken in most if limit != resource.RLIM_INFINITY
-        ]
-    return max(0, min(left))
-
-
-def _container_limits() -> Iterator[Path]:
-    """Yield files that may hold the limit of its control group: of both versions, inside a
-    container and outside.
-    """
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers:
-                yield from (
-                    CGROUPS / path.strip("/") / "memory.max",
-                    CGROUPS / "memory.max",
-                )
-            elif "memory" in controllers.split(","):
-                version_1 = CGROUPS / "memory"
-                yield from (
-                    version_1 / path.strip("/") / "memory.limit_in_bytes",
-                    version_1 / "memory.limit_in_bytes",
-                )
 
 
 @contextlib.contextmanager

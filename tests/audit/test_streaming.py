@@ -22,7 +22,7 @@ from audit.reading import by_layer, layers
 from audit.reading.by_layer import LayerByLayer
 from audit.reading.layers import Layers
 from lib import InputError
-from lib.models import conversations, hardware
+from lib.models import conversations
 from lib.scoring import reader, vocabulary
 
 PROMPTS = {
@@ -231,7 +231,7 @@ def test_layers_are_read_one_by_one_where_weights_do_not_fit(
     held = load(folder, device="cpu", stream=False).backbone
     needed = sum(parameter.nbytes for parameter in held.parameters())
     for room, streamed in ((needed + 10_000, False), (needed + 9_999, True)):
-        monkeypatch.setattr(hardware, "free", lambda device="cpu", room=room: room)
+        monkeypatch.setattr(layers, "free_memory", lambda device, room=room: room)
         assert (load(folder, device="cpu").layers is not None) == streamed
     assert "so they are read layer by layer" in capsys.readouterr().out
     assert load(folder, device="cpu", stream=False).layers is None
@@ -276,3 +276,10 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch):
     most[0] = 0
     with pytest.raises(InputError, match="too little memory to read one row of"):
         vocabulary.score_replies(streamed, PROMPT, ids, reply_mode="ids")
+
+
+def test_a_sample_of_the_vocabulary_is_drawn_with_a_seed(both):
+    held, streamed = both()
+    drawn = vocabulary.sample(held, 50)
+    assert drawn == vocabulary.sample(streamed, 50) == sorted(set(drawn))
+    assert len(drawn) == 50 and drawn != vocabulary.sample(held, 50, seed=1)
