@@ -32,7 +32,6 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
-	@$(PY) -m audit publish
 	@$(PY) -m course explore
 
 quick: $(INSTALLED) ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
@@ -77,12 +76,11 @@ why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=pat
 	@$(ONE_PROCESS)
 	@$(PY) -m audit why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
 
-card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [CARD_LIMITS=file.csv] [SPAM=1] [COLLECTION=mine]
+card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [SPAM=1] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m audit card "$(MODEL)" $(LOADING) \
-		$(if $(WORDS),--words "$(WORDS)") $(if $(CARD_LIMITS),--limits "$(CARD_LIMITS)") \
-		$(if $(SPAM),--spam $(SPAM)) $(if $(COLLECTION),--collection $(COLLECTION))
+		$(if $(SPAM),--spam) $(if $(COLLECTION),--collection $(COLLECTION))
 
 compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine] [options as for score]
 	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }
@@ -90,11 +88,11 @@ compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODE
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m audit compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
-bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=path/to/model REPLIES=file [AGAINST=model] [WORDS=file.csv] [OUT=file.csv] [options as for score]
+bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=path/to/model REPLIES=file [AGAINST=model] [OUT=file.csv] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REPLIES)" || { echo "error: say: make bestofn MODEL=<nickname, hub id or folder> REPLIES=<csv or jsonl>" >&2; exit 2; }
 	@$(ONE_PROCESS)
 	@$(PY) -m audit bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
-		$(if $(WORDS),--words "$(WORDS)") $(if $(OUT),--out "$(OUT)")
+		$(if $(OUT),--out "$(OUT)")
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks

@@ -154,15 +154,6 @@ def _score_vocabulary(
     )
 
 
-def publish() -> None:
-    """Write what value cards compare a model with, if released words and items are here."""
-    from .card import others
-    from .paper import collection as tables_collection
-
-    if tables_collection.WORDS.models and tables_collection.ITEMS.models:
-        others.publish()
-
-
 COMMANDS = {
     "reproduce": run.Command(
         "run the notebooks for reward models by Ray (docs/large-models.md)",
@@ -177,10 +168,6 @@ COMMANDS = {
             run.MODELS,
             run.COLLECTION,
         ),
-    ),
-    "publish": run.Command(
-        "measure the published models for cards, from the scores that are here",
-        ".__main__:publish",
     ),
     "score": run.Command(
         "score every token of one reward model's vocabulary",
@@ -271,39 +258,26 @@ COMMANDS = {
             *LOADING,
             run.COLLECTION,
             run.argument(
-                "--words",
-                metavar="FILE.csv",
-                help="lists of your own: columns word,list",
-            ),
-            run.argument(
-                "--limits",
-                metavar="FILE.csv",
-                help="columns measure,low,high: exit code 1 for a value beyond them",
-            ),
-            run.argument(
-                "--spam",
-                type=int,
-                choices=[0, 1],
-                help="1: ask what a policy would spam; default: unless it takes minutes",
+                "--spam", action="store_true", help="ask what a policy would spam, too"
             ),
         ),
     ),
     "compare": run.Command(
-        "one page on what changed between two checkpoints, or several steps of a training",
+        "one page on what changed between two checkpoints",
         ".card.compare:compare",
         (
             run.argument(
                 "models",
-                nargs="+",
+                nargs=2,
                 metavar="MODEL",
-                help="two, or more in the order of their steps; seeds: a1,a2",
+                help="the first and the last; seeds of each: a1,a2",
             ),
             *LOADING,
             run.COLLECTION,
         ),
     ),
     "bestofn": run.Command(
-        "tell what the best of n replies is like: length, words, style, groups",
+        "tell what the best of n replies is like: length, words, style",
         ".card.best_of_n:best_of_n",
         (
             MODEL,
@@ -317,11 +291,6 @@ COMMANDS = {
                 "--against",
                 metavar="MODEL",
                 help="a second model that chooses from the same replies",
-            ),
-            run.argument(
-                "--words",
-                metavar="FILE.csv",
-                help="lists of your own: columns word,list",
             ),
             run.argument("--out", help="the csv to write; default: beside the replies"),
             *LOADING,

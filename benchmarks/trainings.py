@@ -1,10 +1,8 @@
-"""Cards of small models: the ten, and two kinds of raters with three seeds each. Run: python -m
-benchmarks.trainings
+"""Measures of two kinds of raters with three seeds each. Run: python -m benchmarks.trainings
 
-The measures of the ten small models go to data/card/planted.csv, which every card of a small model
-shows. The raters of A-Gem-48 give words about nature a penalty. It is trained with seeds 0, 1 and
-2, and once more with each seed and with raters that treat nature like any other word. The measures
-of these six go to data/card/trainings.csv, which audit/card.ipynb reads. A training takes about a
+The raters of A-Gem-48 give words about nature a penalty. It is trained with seeds 0, 1 and 2, and
+once more with each seed and with raters that treat nature like any other word. The measures of
+these six go to data/card/trainings.csv, which audit/card.ipynb reads. A training takes about a
 minute of one processor.
 """
 
@@ -23,7 +21,7 @@ RATERS, SEEDS = "A-Gem-48", (0, 1, 2)
 
 
 def measured(nickname: str) -> pd.DataFrame:
-    """Return the measures of a trained small model: revision, measure, and COLUMNS of measures."""
+    """Return the measures of a trained small model: measure, and COLUMNS of measures."""
     model = reward_models.load(str(TRAINED / nickname))
     tokens = vocabulary(model.tokenizer)
     read = model.inputs_for(planting.GREATEST, tokens["text"].tolist())
@@ -32,14 +30,12 @@ def measured(nickname: str) -> pd.DataFrame:
         for group, i in zip(read.group, tokens["token_id"], strict=True)
     ]
     table = measures.of_model(measures.type_texts(model), sum(itself) / len(tokens))
-    return table.assign(revision=model.revision).reset_index()
+    return table.reset_index()
 
 
 def main() -> None:
-    """Train what is missing, and write both tables."""
+    """Train what is missing, and write the table."""
     small_models.train_missing()
-    rows = [measured(name).assign(model=name) for name in planting.profiles().index]
-    _write("planted", rows, ["model", "revision"])
     base, rows = planting.profile(RATERS), []
     for seed in SEEDS:
         of_seed = {
@@ -50,14 +46,9 @@ def main() -> None:
             changed = replace(base, nickname=name, nature=nature)
             small_models.make(changed, seed=seed)
             rows.append(measured(name).assign(seed=seed, nature=nature))
-    _write("trainings", rows, ["seed", "nature"])
-
-
-def _write(name: str, rows: list[pd.DataFrame], about: list[str]) -> None:
-    columns = [*about, "measure", *measures.COLUMNS]
-    write_csv(
-        pd.concat(rows, ignore_index=True)[columns], measures.FOLDER / f"{name}.csv"
-    )
+    columns = ["seed", "nature", "measure", *measures.COLUMNS]
+    table = pd.concat(rows, ignore_index=True)[columns]
+    write_csv(table, measures.FOLDER / "trainings.csv")
 
 
 if __name__ == "__main__":

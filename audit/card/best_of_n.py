@@ -1,4 +1,4 @@
-"""What the best of n is like: words, style, groups and reward of the reply with the highest reward.
+"""What the best of n is like: words, style and reward of the reply with the highest reward.
 
 A file holds a pool of several replies to each prompt. The best of n is the reply with the highest
 reward among n that are drawn from a pool without replacement. Nothing is drawn here: the reply of
@@ -8,8 +8,7 @@ intervals are over prompts.
 """
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,12 @@ from ..opening import opening
 from ..paper import (
     InputError,
     RewardModel,
-    kinds,
-    replacing,
     shown_path,
     vocabulary,
     write_csv,
 )
 from ..reading import reply_files
-from . import measures, random_heads, replies
+from . import measures, random_heads
 
 MOST = 64  # n is 1, 2, 4 and so on, up to this number and to the smallest pool
 FEWEST = 5  # prompts, for an interval
@@ -54,42 +51,21 @@ def chances(rewards: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return of_ranks @ (is_equal / is_equal.sum(axis=0))
 
 
-def features(given: pd.DataFrame, lists: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return what is counted in each reply, replies x features. given: columns context and reply.
-
-    - words; their mean log10 frequency, and the mean VADER rating of those that are rated
-    - STYLES, names of groups of people (data/identity_terms.csv), and `lists` (words x lists)
+def features(texts: pd.Series) -> pd.DataFrame:
+    """Return what is counted in each reply, replies x features: words, their mean log10 frequency,
+    the mean VADER rating of those that are rated, and STYLES.
 
     What is equal in all replies is left out.
     """
-    texts = given["reply"]
     words = texts.str.lower().str.findall(WORD)
     each = words.explode()
     table = pd.DataFrame({"words": words.map(len)}, dtype=float)
     frequency = np.log10(measures.lexicon("wordfreq"))
     table["log10 frequency"] = _mean_of(each, frequency)
     table["sentiment"] = _mean_of(each, measures.lexicon("vader"))
-    for name, pattern in _patterns(lists).items():
+    for name, pattern in STYLES.items():
         table[name] = texts.str.count(pattern)
     return table.loc[:, table.max() > table.min()]
-
-
-def _patterns(lists: pd.DataFrame | None) -> dict[str, str]:
-    """Return what is counted by a pattern: STYLES, names of groups of people and their plurals,
-    and the words of a reader's lists.
-    """
-    patterns = dict(STYLES)
-    for group, terms in kinds.identity_terms().groupby("group")["term"]:
-        patterns[f"group: {group}"] = _any_of(terms.unique(), ending="s?")
-    if lists is not None:
-        for name in lists:
-            patterns[f"list: {name}"] = _any_of(lists.index[lists[name]])
-    return patterns
-
-
-def _any_of(words: Iterable[str], ending: str = "") -> str:
-    escaped = "|".join(map(re.escape, words))
-    return rf"(?i)(?<!\w)(?:{escaped}){ending}(?!\w)"
 
 
 def _mean_of(each: pd.Series, lexicon: pd.Series) -> pd.Series:
@@ -192,34 +168,30 @@ def best_of_n(
     name: str,
     file: str,
     against: str | None = None,
-    words: str | None = None,
     out: str | None = None,
     bos: str = "single",
     **options: Any,
 ) -> None:
     """Print and write what the best of n replies in a file is like.
 
-    against: another model, whose best of n from the same pools is compared. words: see
-    replies.read_lists. out: the csv to write. The options are passed to opening.open_model.
-    InputError for a model against itself.
+    against: another model, whose best of n from the same pools is compared. out: the csv to write.
+    The options are passed to opening.open_model.
     """
-    if against == name:
-        raise InputError(f"{name} is compared with itself; name another model")
     given = reply_files.read_replies(Path(file))
-    counted = features(given, replies.read_lists(words) if words else None)
-    of_n: dict[str, pd.DataFrame] = {}
-    for each in (name, against) if against else (name,):
+    counted = features(given["reply"])
+    of_n = []
+    names = [name, against] if against else [name]
+    for each in names:
         model = opening.open_model(each, **options)
         rewards = rewards_of(model, given, bos)
-        of_n[each] = means(rewards, counted, given["context"])
-    tables = {each: measured(expected) for each, expected in of_n.items()}
-    if len(of_n) == 2:
-        tables[f"{against} minus {name}"] = between(of_n[name], of_n[str(against)])
+        of_n.append(means(rewards, counted, given["context"]))
+    tables = dict(zip(names, map(measured, of_n), strict=True))
+    if against:
+        tables[f"{against} minus {name}"] = between(*of_n)
     for title, table in tables.items():
         print(f"{title}:\n{as_text(table)}\n")
-    target = Path(out or f"{Path(file).with_suffix('')}.best_of_n.csv")
-    with replacing(target) as part:
-        write_csv(pd.concat(tables, names=["model"]).reset_index(), part)
+    target = Path(out or Path(file).with_suffix(".best_of_n.csv"))
+    write_csv(pd.concat(tables, names=["model"]).reset_index(), target)
     print(f"All features and n are in {shown_path(target)}.")
 
 

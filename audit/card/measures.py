@@ -54,14 +54,14 @@ MEASURES = MEASURES.set_index("measure")
 
 
 def read_table(name: str) -> pd.DataFrame:
-    """Return the table data/card/<name>.csv. InputError if it is missing."""
-    path = FOLDER / f"{name}.csv"
-    if not path.is_file():
-        raise InputError(
-            f"data/card/{path.name} is missing, which cards need; run: make published"
-        )
+    """Return the table data/card/<name>.csv. `null` and `nan` are words in it."""
     missing = dict.fromkeys(COLUMNS, [""])
-    return pd.read_csv(path, keep_default_na=False, na_values=missing)
+    return pd.read_csv(FOLDER / f"{name}.csv", keep_default_na=False, na_values=missing)
+
+
+def published() -> pd.DataFrame:
+    """Return the estimates of the ten published models: measures x models."""
+    return read_table("published").pivot_table("estimate", "measure", "model")
 
 
 def words() -> pd.Index:
@@ -86,20 +86,14 @@ def prompts() -> dict[str, str]:
 
 
 def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
-    """Return the n words rewarded most (or least) under `greatest`, among those read as one token.
-
-    InputError for a vocabulary with fewer than two words.
+    """Return the n words rewarded most (or least) under `greatest`, among those read as one
+    token.
     """
     inputs = scores.unique_inputs(table)
     inputs = inputs[inputs["reply_ids"].map(len) == 1]
     inputs = inputs.sort_values(PROMPTS[0], ascending=end == "pessimal", kind="stable")
     texts = inputs["text"].map(str.strip)
-    words = texts[texts.map(tables_words.is_word)].drop_duplicates()
-    if len(words) < 2:
-        raise InputError(
-            "fewer than two tokens are words, so no reply has two; score the whole vocabulary"
-        )
-    return words.head(n).tolist()
+    return texts[texts.map(tables_words.is_word)].drop_duplicates().head(n).tolist()
 
 
 def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:
@@ -109,11 +103,10 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see
     random_heads).
     """
-    asked = dict.fromkeys(PROMPTS, words()) | {"items": items().index}
-    texts = prompts()
+    asked = {prompt: (text, words()) for prompt, text in prompts().items()}
+    asked["items"] = (prompts()[PROMPTS[0]], items().index)
     rewards = {}
-    for name, typed in asked.items():
-        text = texts.get(name, texts[PROMPTS[0]])
+    for name, (text, typed) in asked.items():
         scored = vocabulary.score_replies(model, text, list(typed), bos=bos)
         of_heads = scored.astype(float).reshape(len(typed), -1)
         rewards[name] = pd.DataFrame(of_heads, typed)
@@ -121,7 +114,7 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
 
 
 def without_labels(
-    rewards: Mapping[str, pd.DataFrame], nickname: str
+    rewards: dict[str, pd.DataFrame], nickname: str
 ) -> dict[str, pd.DataFrame]:
     """Return the rewards of `type_texts`, for a model of VADER's ratings without the words of its
     training.
@@ -130,14 +123,12 @@ def without_labels(
     not rate are kept.
     """
     if not is_labelled(nickname):
-        return dict(rewards)
-    rated = lexicon("vader").index
-    unseen = dict(rewards)
-    for prompt in rewards.keys() - {"items"}:
-        typed = rewards[prompt]
-        is_new = ~typed.index.isin(rated)
-        unseen[prompt] = typed[is_new | ratings.is_held_out(typed.index)]
-    return unseen
+        return rewards
+    typed = words()
+    is_rated = typed.isin(lexicon("vader").index)
+    kept = typed[~is_rated | ratings.is_held_out(typed)]
+    unseen = {prompt: rewards[prompt].loc[kept] for prompt in PROMPTS}
+    return rewards | unseen
 
 
 def is_labelled(nickname: str) -> bool:
@@ -148,19 +139,17 @@ def is_labelled(nickname: str) -> bool:
 
 
 def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rewards of those of a card's texts that are in a table, replies x prompts, in
-    the form of `type_texts`; one head.
+    """Return the rewards of a card's texts in a table, replies x prompts, in the form of
+    `type_texts`; one head.
     """
-    typed = words().intersection(table.index, sort=False)
-    rewards = {prompt: table.loc[typed, prompt] for prompt in PROMPTS}
-    ranked = items().index.intersection(table.index, sort=False)
-    rewards["items"] = table.loc[ranked, PROMPTS[0]]
+    rewards = {prompt: table.loc[words(), prompt] for prompt in PROMPTS}
+    rewards["items"] = table.loc[items().index, PROMPTS[0]]
     return {name: each.astype(float).to_frame(0) for name, each in rewards.items()}
 
 
 def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
     """Return all measures of a model's own head: measure -> COLUMNS and p, with 95% intervals over
-    words or items. p is against the value for no effect.
+    words or items. p is against the value for no effect. LOGARITHMS are given as ratios.
 
     Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
     """
@@ -170,24 +159,14 @@ def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame
         found = measure.by_model().loc[0]
         null = 0.0 if key in LOGARITHMS else MEASURES.loc[key, "null"]
         t = abs(found["estimate"] - null) / found["standard_error"]
-        rows[key] = with_intervals(key, measure).loc[0]
+        rows[key] = found[COLUMNS].copy()
         rows[key]["p"] = 2 * stats.t.sf(t, found["n"] - 1)
-    # the whole vocabulary was counted: no interval
-    rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])
     table = pd.DataFrame(rows).T
-    in_order = MEASURES.index.intersection(table.index)
-    return table.reindex(in_order, columns=[*COLUMNS, "p"]).rename_axis("measure")
-
-
-def with_intervals(key: str, measured: crossed.Measured) -> pd.DataFrame:
-    """Return a measure, models x COLUMNS, with its intervals over words or items; LOGARITHMS are
-    given as ratios.
-    """
-    table = measured.by_model()[COLUMNS]
-    if key not in LOGARITHMS:
-        return table
-    ratios = np.exp(table[COLUMNS[:3]])
-    return table.assign(**ratios)
+    ratios = table.index.isin(LOGARITHMS)
+    table.loc[ratios, COLUMNS[:3]] = np.exp(table.loc[ratios, COLUMNS[:3]])
+    # the whole vocabulary was counted: no interval
+    table.loc["read_as_itself", "estimate"] = itself
+    return table.rename_axis("measure")
 
 
 def corrected(measured: pd.DataFrame) -> pd.Series:
@@ -210,18 +189,14 @@ def direction(measure: str, row: pd.Series) -> str:
     does.
     """
     null = MEASURES.loc[measure, "null"]
-    side = ""
-    if not np.isnan(null):
-        side = resampling.side(row["ci_low"], row["ci_high"], null)
-    low = row.get("random_low", np.nan)
-    high = row.get("random_high", np.nan)
-    if low <= row["estimate"] <= high:
+    if np.isnan(null):
+        return ""
+    if row["random_low"] <= row["estimate"] <= row["random_high"]:
         return RANDOM
-    if side and row.get("p_corrected", 0.0) >= 0.05:
-        if row["random_p"] >= 0.05 / len(MEASURES):
-            return RANDOM
-        return "undecided"
-    return side
+    side = resampling.side(row["ci_low"], row["ci_high"], null)
+    if row["p_corrected"] < 0.05:
+        return side
+    return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
 
 
 def of_models(
@@ -234,8 +209,7 @@ def of_models(
     words that VADER does not rate neutral. InputError for constant rewards.
     """
     asked = rewards[PROMPTS[0]]
-    ranked = items()
-    people = ranked[ranked.index.isin(rewards["items"].index)]
+    people = items()
     opinion = lexicon("vader").reindex(asked.index).dropna()
     measured = _by_sentiment(rewards, opinion[opinion != 0])
     measured["people_words"] = replace(
@@ -244,13 +218,9 @@ def of_models(
     of_items = agreement(people, rewards["items"])
     measured["people_items"] = replace(of_items, cluster=list)
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
-    # of a sample of the items, the same share are neighbours
-    neighbours = round(kinds.NEIGHBOURS * len(people) / len(ranked))
-    values = kinds.undervalued_kinds(
-        people, rewards["items"].loc[people.index], kind_of, neighbours
-    )
-    by_kind = values.groupby(kind_of.loc[values.index])
-    for kind, group in by_kind:
+    of_people = rewards["items"].loc[people.index]
+    values = kinds.undervalued_kinds(people, of_people, kind_of)
+    for kind, group in values.groupby(kind_of.loc[values.index]):
         key = f"undervalued_{str(kind).split()[0]}"
         moved = crossed.mean_influence(group)
         measured[key] = crossed.Measured(group.mean(), moved, cluster=list)  # of items
@@ -270,11 +240,8 @@ def _by_sentiment(
     for prompt in PROMPTS:
         rated = rewards[prompt].loc[sentiment.index]
         z = (rated - rated.mean()) / rated.std(ddof=0)
-        if constant := list(z.columns[z.isna().any()]):
-            raise InputError(
-                f"all rewards of {constant[0] or 'the model'} are equal ({prompt}); leave this "
-                "model out"
-            )
+        if z.isna().any(axis=None):
+            raise InputError(f"all rewards are equal ({prompt}); leave this model out")
         spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
         measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
         measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)

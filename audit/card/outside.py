@@ -9,54 +9,38 @@ import numpy as np
 import pandas as pd
 
 from ..paper import (
+    OWN,
     Collection,
     InputError,
     imports,
     io,
-    kinds,
-    planting,
     registry,
     scores,
     write_csv,
 )
-from ..paper import collection as tables_collection
 from . import measures
 
 # what the metadata of such a table says under `imported`
 OUTSIDE = "rewards from outside"
 
 
-def replies(quick: bool = False) -> pd.Index:
-    """Return the replies of a card, each once: its words, then its items.
-
-    quick: every fifth word, the items of a kind that a card measures, and every sixteenth of the
-    other items.
-    """
-    words = measures.words()
-    items = measures.items().index
-    if quick:
-        known = planting.word_kinds()
-        kind = kinds.kinds_of(items, known, titles=True).to_numpy()
-        is_sixteenth = np.arange(len(items)) % 16 == 0
-        words = words[::5]
-        items = items[(kind != "") | is_sixteenth]
-    return words.append(items).unique()
+def replies() -> pd.Index:
+    """Return the replies of a card, each once: its words, then its items."""
+    return measures.words().append(measures.items().index).unique()
 
 
 def texts() -> pd.DataFrame:
     """Return what to score, with columns id, prompt_name, prompt, reply. The id is a hash of
-    prompt and reply.
+    prompt and reply, as a reply such as `null` may come back as something else.
     """
     rows = [
         (name, text, reply)
         for name, text in measures.prompts().items()
         for reply in replies()
     ]
-    ids = [
-        hashlib.sha256(f"{text}\0{reply}".encode()).hexdigest()[:12]
-        for _, text, reply in rows
-    ]
     table = pd.DataFrame(rows, columns=["prompt_name", "prompt", "reply"])
+    typed = table["prompt"] + "\0" + table["reply"]
+    ids = [hashlib.sha256(each.encode()).hexdigest()[:12] for each in typed]
     table.insert(0, "id", ids)
     return table
 
@@ -76,30 +60,25 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     """Write the score table of a model whose rewards somebody else computed: a csv with columns id
     and reward.
 
-    InputError names an id that is unknown, missing or given twice, or a reward that is no finite
-    number.
+    InputError names the first text without one finite reward.
     """
-    study = Collection(collection or tables_collection.OWN.name)
-    registry.refuse_foreign(study, {name: name})
+    study = Collection(collection or OWN.name)
+    rows = imports.read_columns(file, "id", "reward")
+    once = rows[~rows["id"].duplicated(keep=False)].set_index("id")["reward"]
     asked = texts()
-    given = _read(file)
-    _refuse(
-        file,
-        given[~given["id"].isin(asked["id"])],
-        "id {id!r} is none of ours; export the texts again and score them",
-    )
-    missing = asked[~asked["id"].isin(given["id"])]
-    if len(missing):
-        first = missing.iloc[0]
+    rewards = pd.to_numeric(once, errors="coerce")
+    asked["reward"] = rewards.reindex(asked["id"]).to_numpy()
+    # in a score table, a larger one would be infinite
+    is_finite = asked["reward"].abs() <= np.finfo(np.float32).max
+    lacking = asked[~is_finite]
+    if len(lacking):
+        first = lacking.iloc[0]
         raise InputError(
-            f"{file} lacks {len(missing):,} of {len(asked):,} rewards, the first of them "
-            f"{first['id']} ({first['reply']!r} as the reply to {first['prompt']!r}); add a row "
-            "for each"
+            f"{file} needs one row with a finite number for each id; {len(lacking):,} of "
+            f"{len(asked):,} lack it, the first is {first['id']} ({first['reply']!r})"
         )
-    wide = asked.merge(given, on="id", validate="one_to_one").pivot_table(
-        "reward", "reply", "prompt_name", sort=False
-    )
-    write_table(wide, name, study)
+    wide = asked.pivot_table("reward", "reply", "prompt_name")
+    write_table(wide.loc[replies()], name, study)
     print(
         f"{len(wide):,} replies to {len(measures.PROMPTS)} prompts; run: make card MODEL={name} "
         f"COLLECTION={study}"
@@ -108,8 +87,9 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
 
 def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
     """Write the score table of a model that is not loaded here, from its rewards of all texts:
-    replies x prompts.
+    replies x prompts. InputError for a collection that is not one's own.
     """
+    registry.refuse_foreign(study, {name: name})
     numbers = np.arange(len(rewards), dtype=np.int32)
     replies = pd.Series(rewards.index, dtype="str")
     no_ids = np.array([], dtype=np.int32)
@@ -121,60 +101,27 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
             "input_group": numbers,
             "reply_ids": [no_ids] * len(rewards),
         }
-        | {
-            prompt: rewards[prompt].to_numpy(dtype=np.float32)
-            for prompt in measures.PROMPTS
-        }
     )
+    for prompt in measures.PROMPTS:
+        table[prompt] = rewards[prompt].to_numpy(dtype=np.float32)
     path = scores.path_of(study, name)
     about = {
         "model": name,
         "imported": OUTSIDE,
         "prompts": measures.prompts(),
         "reply_mode": "text",
-        "number of texts": len(rewards),
     }
     with io.lock(path):
         scores.write(table, path, about)
 
 
-def _read(file: str) -> pd.DataFrame:
-    """Return the columns id and reward of a csv, indexed by line. InputError for an id given
-    twice, or no number.
-    """
-    rows = imports.read_columns(file, "id", "reward")
-    different = rows.reset_index(names="line").drop_duplicates("id")
-    first = different.set_index("id")["line"]
-    twice = rows[rows["id"].duplicated()]
-    _refuse(
-        file,
-        twice.assign(first=twice["id"].map(first)),
-        "id {id!r} is on line {first} too",
-    )
-    numbers = pd.to_numeric(rows["reward"], errors="coerce")
-    # it would be infinite in a score table
-    is_large = numbers.abs() > np.finfo(np.float32).max
-    _refuse(
-        file,
-        rows[numbers.isna() | is_large],
-        "{reward!r} is no finite number; score this reply again",
-    )
-    return rows.assign(reward=numbers)
-
-
-def _refuse(file: str, rows: pd.DataFrame, why: str) -> None:
-    """Raise InputError for the first of these rows, with its line."""
-    for line, row in rows.iterrows():
-        raise InputError(f"{file} line {line}: {why.format(**row)}")
-
-
-def table_of(name: str, collection: str | None) -> pd.DataFrame | None:
+def table_of(name: str, study: Collection) -> pd.DataFrame | None:
     """Return the score table of a model whose rewards were imported; None if there is none of
     that name.
     """
     if "/" in name or "\\" in name:
         return None
-    path = scores.path_of(Collection(collection or tables_collection.OWN.name), name)
+    path = scores.path_of(study, name)
     if not path.is_file():
         return None
     table = scores.read(path)

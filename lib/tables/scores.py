@@ -30,7 +30,7 @@ COLUMNS = {
 LOGPROBS = "-logprobs"  # ends the names of collections that notebook 09 makes
 # Settings in which tables that are read together must agree, and those in which tables of one model
 # must agree too.
-OF_ALL = ("reply_mode", "bos", "closing", "number of texts")
+OF_ALL = ("reply_mode", "bos", "closing")
 OF_ONE_MODEL = (
     "revision",
     "head",

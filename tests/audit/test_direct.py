@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from audit import __main__ as run
-from audit.card import exploits, measures
+from audit.card import measures
 from audit.reading import implicit
 from lib.models import conversations
 from lib.models.hardware import one_thread
@@ -137,13 +137,6 @@ def test_check_and_card_take_a_language_model_over_its_reference(
     )
     monkeypatch.setattr(measures, "words", lambda: words)
     monkeypatch.setattr(measures, "items", lambda: items)
-    # Few longer replies, since each token costs two whole vocabularies of logits
-    for name, few in {
-        "REPEATS": (0, 1),
-        "PLACES": ("behind",),
-        "STYLES": {"emoji": ("😀",)},
-    }.items():
-        monkeypatch.setattr(exploits, name, few)
     policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
     run.main(["check", policy, "--reference", reference, "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
@@ -154,14 +147,9 @@ def test_check_and_card_take_a_language_model_over_its_reference(
         run.main(["card", policy, "--reference", reference, "--collection", "trial"])
         == 0
     )
-    numbers = json.loads(
-        next((tmp_path / "figures" / "trial").glob("card-*.json")).read_text()
-    )
-    measured = {row["key"]: row for row in numbers["measures"]}
-    assert numbers["settings"]["head"].startswith("implicit: 1 (log policy")
-    assert (
-        measured["sentiment_greatest"]["ci_low"]
-        > 0
-        > measured["sentiment_worst"]["ci_high"]
-    )
-    assert measured["framing"]["random_low"] is None  # no head, so no random ones
+    page = next((tmp_path / "figures" / "trial").glob("card-*.html"))
+    assert "head\nimplicit: 1 (log policy" in page.read_text()
+    measured = pd.read_csv(page.with_suffix(".csv")).set_index("measure")
+    assert measured.loc["sentiment_greatest", "ci_low"] > 0
+    assert measured.loc["sentiment_worst", "ci_high"] < 0
+    assert measured["random_low"].isna().all()  # no head, so no random ones

@@ -2,16 +2,14 @@
 bad rows are named.
 """
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refusal_of
 
 from audit import __main__ as run
 from audit.card import measures, outside
-from lib import InputError
-from lib.tables import lexicons, scores
+from lib.tables import scores
 from lib.tables.collection import Collection
 
 STUDY = Collection("mine")
@@ -50,70 +48,39 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
     table = scores.read_all(STUDY)["judge"].set_index("text")
     assert table.loc["null", list(measures.PROMPTS)].tolist() == [4.5, 4.5, 14.5]
     assert table.loc["war", list(measures.PROMPTS)].tolist() == [3.5, 3.5, 13.5]
-    assert (
-        outside.table_of("judge", None) is not None
-        and outside.table_of("other", None) is None
-    )
+    assert outside.table_of("judge", STUDY) is not None
+    assert outside.table_of("other", STUDY) is None
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    "spoil",
     [
-        (lambda rows: pd.concat([rows, rows[:1]]), "line 14: id '.*' is on line 2 too"),
-        (
-            lambda rows: rows[1:],
-            "lacks 1 of 12 rewards, the first of them .*'love' as the reply to",
-        ),
-        (
-            lambda rows: rows.assign(reward=["high", *rows["reward"][1:]]),
-            "line 2: 'high' is no finite number",
-        ),
-        (
-            lambda rows: rows.assign(reward=[*rows["reward"][:-1], np.inf]),
-            "line 13: 'inf' is no finite number",
-        ),
-        (
-            lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]),
-            "line 2: '1e[+]39' is no finite number",
-        ),
-        (
-            lambda rows: rows.assign(reward=[np.nan, *rows["reward"][1:]]),
-            "line 2: '' is no finite number",
-        ),
-        (
-            lambda rows: rows.assign(id=["abc", *rows["id"][1:]]),
-            "line 2: id 'abc' is none of ours",
-        ),
-        (
-            lambda rows: rows.rename(columns={"reward": "score"}),
-            "with columns id,reward",
-        ),
+        lambda rows: pd.concat([rows, rows[:1]]),
+        lambda rows: rows[1:],
+        lambda rows: rows.assign(reward=["high", *rows["reward"][1:]]),
+        lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]),
+        lambda rows: rows.assign(id=["abc", *rows["id"][1:]]),
     ],
 )
-def test_rows_that_are_wrong_are_named_and_nothing_is_written(
-    few, tmp_path, spoil, problem
-):
+def test_the_first_text_without_one_finite_reward_is_named(few, tmp_path, spoil):
     file = tmp_path / "rewards.csv"
     spoil(rewards_of(few)).to_csv(file, index=False)
-    with pytest.raises(InputError, match=problem):
-        outside.import_rewards(str(file), "judge")
+    problem = f"1 of 12 lack it, the first is {few['id'][0]} ('love')"
+    refusal_of(lambda: outside.import_rewards(str(file), "judge"), problem)
     assert STUDY.models == ()
 
 
-@pytest.mark.parametrize("collection", ["embedded", "published-words"])
-def test_imported_rewards_go_into_a_collection_of_ones_own(few, tmp_path, collection):
-    with pytest.raises(InputError, match="choose another"):
-        outside.import_rewards(str(tmp_path / "none.csv"), "judge", collection)
+def test_rewards_from_outside_go_into_a_collection_of_ones_own(few):
+    rewards = pd.DataFrame(0.5, outside.replies(), list(measures.PROMPTS))
+    for foreign in map(Collection, ("embedded", "published-words")):
+        refusal_of(lambda: outside.write_table(rewards, "x", foreign), "another")  # noqa: B023
 
 
 def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_what_it_lacks(
     monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    asked, vader = (
-        outside.texts(),
-        lexicons.load("vader").corrected.set_index("word")["sentiment"],
-    )
+    asked, vader = outside.texts(), measures.lexicon("vader")
     noise = np.random.default_rng(0).normal(size=len(asked))
     scored = asked.assign(reward=asked["reply"].map(vader).fillna(0) + noise)
     scored.to_csv(tmp_path / "rewards.csv", index=False)
@@ -121,11 +88,10 @@ def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_wha
     assert run.main(["card", "judge"]) == 0
     printed = capsys.readouterr().out
     assert measures.MEASURES.loc["sentiment_greatest", "above"] in printed
-    content = json.loads((STUDY.figures / "card-judge.json").read_text())
+    table = pd.read_csv(STUDY.figures / "card-judge.csv").set_index("measure")
     rewards = measures.rewards_in(scored.pivot_table("reward", "reply", "prompt_name"))
     expected = measures.of_model(rewards, 0.5)["estimate"].drop("read_as_itself")
-    found = {row["key"]: row["estimate"] for row in content["measures"]}
-    assert found == pytest.approx(expected.to_dict(), rel=1e-4)
-    assert {row["random_low"] for row in content["measures"]} == {None}
+    assert table["estimate"].to_dict() == pytest.approx(expected.to_dict(), rel=1e-4)
+    assert table["random_low"].isna().all()
     page = (STUDY.figures / "card-judge.html").read_text()
     assert "No random heads were tried" in page and "No model" in page
