@@ -31,6 +31,7 @@ FILES = (
     "*.jinja",
     "config.json",
 )
+KINDS = ["itself", "another id", "several ids", "nothing"]  # of scores.read_as
 # where the tokenizer has none
 TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.jinja"}
 
@@ -158,8 +159,10 @@ def count(folder: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
         tokenizer, sha256 = open_tokenizer(base, folder)
         fed = as_fed(tokenizer)
         counts.append(
-            {"base": base}
-            | scores.what_was_fed(fed).to_dict()
+            {"base": base, "tokens": len(fed)}
+            | scores.read_as(fed).value_counts().reindex(KINDS, fill_value=0).to_dict()
+            | {"undecodable": fed["text"].str.contains("\ufffd").sum()}
+            | {"distinct inputs": fed["input_group"].nunique()}
             | {"tokenizer_sha256": sha256}
         )
         printed.append(

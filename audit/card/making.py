@@ -63,8 +63,7 @@ def of_model(
     wide = random_heads.with_random_heads(model)
     rewards = measures.type_texts(wide, bos)
     rewards = measures.without_labels(rewards, model.nickname)
-    fed = scores.what_was_fed(table)
-    own = measures.of_model(rewards, fed["itself"] / fed["tokens"])
+    own = measures.of_model(rewards, scores.read_as(table).eq("itself").mean())
     heads = random_heads.estimates(rewards)
     card = _placed_card(model.nickname, table, study, own, heads)
     words = {end: measures.words_at(table, end) for end in ENDS}

@@ -25,7 +25,6 @@ from ..models import conversations
 from ..models.conversations import Ids, Inputs
 from ..models.reward_models import RewardModel
 from ..tables import scores
-from ..tables.registry import refuse_foreign
 from . import products
 from .reader import reader_of
 
@@ -122,7 +121,8 @@ def score_vocabulary(
     collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), datetime.datetime.now(datetime.UTC)
-    _refuse_place(path, model, prompts)
+    for name in prompts:
+        scores.checked_prompt(name)
     tokens = tokens_of(model, token_ids)
     with lock(path):
         table = _table_before(path, overwrite)
@@ -153,16 +153,6 @@ def score_vocabulary(
         for folder in folders.values():
             shutil.rmtree(folder, ignore_errors=True)
         return table
-
-
-def _refuse_place(path: Path, model: RewardModel, prompts: Iterable[str]) -> None:
-    """Raise InputError for a name that no column can have, and for a model that does not belong
-    into the path's collection.
-    """
-    for name in prompts:
-        scores.checked_prompt(name)
-    if collection := scores.collection_of(path):
-        refuse_foreign(collection, {model.nickname: model.hub_id})
 
 
 def _shards_of(path: Path, settings: dict, prompt: str) -> Path:

@@ -47,7 +47,10 @@ def _show_line(shell, kind, error: InputError, traceback, tb_offset=None) -> Non
 
 
 def refuse_default_model(model: str, collection: Collection) -> None:
-    """Raise InputError if a model of this project would go into another collection than its own."""
+    """Raise InputError if a model of this project would go into another collection than its own, or
+    any other model into one of this project's.
+    """
+    registry.study_of(registry.find_models([model]), collection.name)
     group = registry.reward_models()["group"].get(model, "")
     made_here = group in ("embedded", "human_ratings")
     if made_here and not collection.name.startswith(group):

@@ -54,28 +54,22 @@ def fetch(repository: str, path: str) -> Path:
     if pins.empty:
         raise InputError(f"{path} of {repository} is not pinned in data/downloads.csv")
     pin = pins.iloc[0]
-    place = Path(repository, pin["commit"], path)
+    place = f"{repository}/{pin['commit']}/{path}"
+    url = f"https://raw.githubusercontent.com/{quote(place)}"
     # notebooks run in a folder of their own; an absolute folder stays as it is
     file = ROOT / os.environ.get(MIRROR, "") / place
     if not file.is_file():
         file = ROOT / "data" / "cache" / "downloads" / place
     get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=SECONDS)
     try:  # a file that is there is not asked for
-        pooch.retrieve(address(pin), None, file.name, file.parent, downloader=get)
+        pooch.retrieve(url, None, file.name, file.parent, downloader=get)
     except requests.RequestException as error:
         raise Unreachable(
-            f"{path} of {repository} cannot be had ({type(error).__name__}); download "
-            f"{address(pin)} to {file.relative_to(ROOT)}, or name a folder with a copy: "
-            f"{MIRROR}=<folder>"
+            f"{path} of {repository} cannot be had ({type(error).__name__}); download {url} to "
+            f"{file.relative_to(ROOT)}, or name a folder with a copy: {MIRROR}=<folder>"
         ) from error
     if git_blob_id(file.read_bytes()) != pin["git_blob_id"]:
         raise InputError(
             f"{file} is corrupt or another file than the pinned one; delete it and run again"
         )
     return file
-
-
-def address(pin: pd.Series) -> str:
-    """Return where GitHub serves a pinned file (a row of the registry)."""
-    place = f"{pin['repository']}/{pin['commit']}/{quote(pin['path'])}"
-    return f"https://raw.githubusercontent.com/{place}"

@@ -11,15 +11,6 @@ from pandas.api.types import is_numeric_dtype
 from ..io import replacing
 
 RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
-# What is no call, but computed too: `=A1`, `=1+1`, `-1+1`, `+B2`. A signed number is none.
-CELL = r"\$?[A-Za-z]{1,3}\$?\d"
-NUMBER = r"\d+(?:\.\d*)?"
-COMPUTED = re.compile(
-    rf"\s*(?:[=＝]\s*[-+]?(?:{CELL}|{NUMBER}|\")|[+\-@＋－＠]\s*(?:{CELL}|{NUMBER}\s*[-+*/^&<>=:]))"
-)
-# Behind what a spreadsheet may cut cells and lines at instead of commas: the quotes around a cell
-# do not hold there.
-RUN_ONCE_CUT = re.compile(r"([;\t\r\n][\s\"]*)(?=[=+\-@＝＋－＠].*[(|!])", re.DOTALL)
 # Python's csv quotes a cell that holds a character of this, as it must a lone CR; the sequence
 # itself is no text.
 ROW_END = "\r\udfff\n"
@@ -44,10 +35,7 @@ def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
 
 
 def as_text(cell):
-    """Return the cell; a text gets an apostrophe before each formula that calls or computes
-    anything; `=None` stays.
-    """
-    if not isinstance(cell, str):
-        return cell
-    is_formula = RUN_BY_SPREADSHEETS.match(cell) or COMPUTED.match(cell)
-    return "'" * bool(is_formula) + RUN_ONCE_CUT.sub(r"\1'", cell)
+    """Return the cell; a text that calls something as a formula gets an apostrophe before it."""
+    if isinstance(cell, str) and RUN_BY_SPREADSHEETS.match(cell):
+        return f"'{cell}"
+    return cell

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib import resources
 from operator import itemgetter
 
-import numpy as np
 import pandas as pd
 
 from .. import InputError
@@ -26,14 +25,13 @@ BNC = (
 TABBED = {"sep": "\t", "na_filter": False, "quoting": 3}
 RATERS = [f"rater_{i}" for i in range(1, 11)]
 HOW = ("published", "corrected")
-PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(['’-][^\W\d_]+)*")
 
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
     """Words and one number for each: a `sentiment`, or a `frequency` per million words."""
 
-    name: str  # in tables and figures, which also tells a stand-in
+    name: str  # in tables and figures
     quantity: str  # the name of the number
     corrected: pd.DataFrame  # one row per word, with the columns word and quantity
     # the rows that the authors joined, which may hold a word more than once
@@ -85,16 +83,6 @@ def _vader() -> Lexicon:
     """Return VADER (Hutto and Gilbert 2014): the mean of ten ratings from -4 to 4."""
     words = vader_ratings()[["word", "sentiment"]]
     return Lexicon("VADER", "sentiment", words, words)
-
-
-def _bing_stand_in() -> Lexicon:
-    """Return the sign of VADER's mean rating, for machines that cannot fetch Bing; plain words
-    only, without zeros.
-    """
-    words = _vader().corrected.query("sentiment != 0")
-    words = words[words["word"].str.fullmatch(PLAIN_WORD)].reset_index(drop=True)
-    words["sentiment"] = np.sign(words["sentiment"])
-    return Lexicon("sign of VADER (stand-in for Bing)", "sentiment", words, words)
 
 
 def vader_ratings() -> pd.DataFrame:
@@ -154,19 +142,15 @@ def _wordfreq() -> Lexicon:
     """
     from wordfreq import get_frequency_dict  # here, because it takes a second
 
-    rows = [
-        (word, p * 1e6)
-        for word, p in get_frequency_dict("en", "best").items()
-        if not re.search(r"\d", word)
-    ]
-    words = pd.DataFrame(rows, columns=["word", "frequency"])
+    per_million = pd.Series(get_frequency_dict("en", "best")) * 1e6
+    plain = per_million[~per_million.index.str.contains(r"\d")]
+    words = plain.rename_axis("word").reset_index(name="frequency")
     return Lexicon("wordfreq", "frequency", words, words)
 
 
 LOADERS: dict[str, Callable[[], Lexicon]] = {
     "afinn": _afinn,
     "bing": _bing,
-    "bing stand-in": _bing_stand_in,
     "vader": _vader,
     "bnc": _bnc,
     "wordfreq": _wordfreq,
@@ -189,16 +173,12 @@ def join(
     token id. `control` is a second lexicon, whose number becomes a column too. Raise InputError if
     no word matches.
     """
-    words = table.sort_values("token_id", ignore_index=True)
+    texts = table["text"].map(str.strip) if how == "corrected" else table["text"]
+    small = texts.str.lower()
+    words = table.assign(word=small, is_respelled=texts != small)
     if how == "corrected":
-        words = words.assign(text=words["text"].map(str.strip)).query("text != ''")
-        words = words.drop_duplicates("text")
-    words = words.assign(word=words["text"].str.lower())
-    if how == "corrected":
-        # the spelling in small letters first
-        respelled = words["word"] != words["text"]
-        words = words.loc[respelled.sort_values(kind="stable").index]
-        words = words.drop_duplicates("word").sort_values("token_id")
+        words = words.sort_values(["is_respelled", "token_id"]).drop_duplicates("word")
+    words = words.sort_values("token_id")
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)

@@ -7,32 +7,22 @@ Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_supe
 
 import itertools
 from collections.abc import Iterable
-from pathlib import Path
 
 import pandas as pd
 
 from .. import DATA, InputError
 from .imports import read_columns
-from .registry import did_you_mean
-from .scores import checked_prompt
 
 # 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the
 # published columns.
+# Each adjective with 1 or -1: whether it asks for good or for bad things.
 ADJECTIVES = {
-    "best": "best",
-    "greatest": "greatest",
-    "good": "most good",
-    "worst": "worst",
-    "bad": "most bad",
-    "terrible": "most terrible",
-}
-POLARITIES = {
-    "best": 1,
-    "greatest": 1,
-    "good": 1,
-    "worst": -1,
-    "bad": -1,
-    "terrible": -1,
+    "best": ("best", 1),
+    "greatest": ("greatest", 1),
+    "good": ("most good", 1),
+    "worst": ("worst", -1),
+    "bad": ("most bad", -1),
+    "terrible": ("most terrible", -1),
 }
 SUPERLATIVES = {"ever": "ever", "world": "in the world", "time": "of all time"}
 STYLES = {
@@ -51,37 +41,23 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     """Return name -> prompt for the names in `chosen`, separated by commas. None chooses all of
     data/prompts.csv.
 
-    `chosen` may also name another csv with the columns prompt,text. Raise InputError for a file
-    that is no such table.
+    `chosen` may also name another csv with the columns prompt,text. InputError for an unknown
+    prompt, and for a file that is no such table.
     """
-    ours = _prompt_table(DATA / "prompts.csv")
-    if not chosen:
-        return ours
-    if Path(chosen).suffix.lower() == ".csv":
-        return _prompt_table(Path(chosen))
+    is_file = chosen and chosen.endswith(".csv")
+    file = chosen if is_file else DATA / "prompts.csv"
+    table = read_columns(file, "prompt", "text").set_index("prompt")["text"]
+    if table.empty or not table.index.is_unique or not table.str.strip().all():
+        raise InputError(f"{file}: give each prompt a text, and a name of its own")
+    if not chosen or is_file:
+        return table.to_dict()
     wanted = [name.strip() for name in chosen.split(",")]
-    if unknown := [name for name in wanted if name not in ours]:
-        near = did_you_mean(unknown[0], ours)
-        raise InputError(
-            f"unknown prompt {unknown[0]!r}{near}; name one of data/prompts.csv, or a csv with "
-            "prompt,text"
-        )
-    return {name: ours[name] for name in wanted}
-
-
-def _prompt_table(path: Path) -> dict[str, str]:
-    table: dict[str, str] = {}
-    for row, name, text in read_columns(path, "prompt", "text").itertuples():
-        try:
-            checked_prompt(name)
-        except InputError as error:
-            raise InputError(f"{path} row {row}: {error}") from error
-        if name in table or not text.strip():
+    for name in wanted:
+        if name not in table:
             raise InputError(
-                f"{path} row {row}: give each prompt a text, and a name of its own"
+                f"unknown prompt {name!r}; name one of data/prompts.csv, or a csv with prompt,text"
             )
-        table[name] = text
-    return table
+    return table[wanted].to_dict()
 
 
 def grid() -> pd.DataFrame:
@@ -97,7 +73,7 @@ def grid() -> pd.DataFrame:
     table.insert(0, "prompt", table["published"].replace(PAPERS_OWN))
     table["text"] = [
         STYLES[each.style].format(
-            f"{ADJECTIVES[each.adjective]} thing {SUPERLATIVES[each.superlative]}"
+            f"{ADJECTIVES[each.adjective][0]} thing {SUPERLATIVES[each.superlative]}"
         )
         for each in table.itertuples()
     ]
@@ -113,7 +89,7 @@ def polarity(prompt: str) -> int:
             f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its "
             f"adjective, one of {', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
         )
-    return POLARITIES[prompt.split("_")[0]]
+    return ADJECTIVES[prompt.split("_")[0]][1]
 
 
 def with_polarity(prompts: Iterable[str]) -> list[str]:

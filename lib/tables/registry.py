@@ -46,22 +46,12 @@ def is_served(name: str) -> bool:
     return name.startswith(("http://", "https://"))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question for a message: whether the known name that is most like this one is meant;
-    "" if none is like it.
-    """
-    near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean '{near[0]}'?)" if near else ""
-
-
 def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     """Return the row of a nickname or hub id in the registry of models of this kind; InputError for
     any other name.
 
     A hub id or a folder that is not in the registry has group `other` and '' in all other columns.
     """
-    if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
-        raise InputError(f"{ascii(name)} cannot be printed; rename the folder")
     if is_served(name):
         name = name.rstrip("/").removesuffix("/v1")  # which clients of OpenAI add
     models = models.reset_index()
@@ -72,14 +62,13 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
             entry["hub_id"] = str(ROOT / entry["hub_id"])
         return entry
     if Path(name).is_dir() or "/" in name:
-        nickname = os.path.basename(os.path.abspath(name))  # of the folder `.` too
-        if is_served(name):
-            nickname = re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.")
-        given = {"nickname": nickname, "hub_id": name, "group": "other"}
-        return dict.fromkeys(models.columns, "") | given
-    near = did_you_mean(name, models["nickname"])
+        last = os.path.basename(os.path.abspath(name))  # of the folder `.` too
+        given = {"nickname": re.sub(r"[^\w.-]+", "-", last), "hub_id": name}
+        return dict.fromkeys(models.columns, "") | given | {"group": "other"}
+    near = get_close_matches(name, models["nickname"], n=1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
     raise InputError(
-        f"unknown {kind} '{name}'{near}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a "
+        f"unknown {kind} '{name}'{hint}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a "
         "hub id (owner/name) or a folder"
     )
 
@@ -103,30 +92,12 @@ def reward_model_rows(nicknames: Iterable[str]) -> pd.DataFrame:
     return rows.fillna(dict.fromkeys(rows.select_dtypes("str"), ""))
 
 
-def ships(nickname: str, load: str) -> bool:
+def _ships(nickname: str, load: str) -> bool:
     """Return whether the loaded model is a small model of this project, and not only has the
     nickname of one.
     """
-    models = _read("reward_models")
-    if nickname not in models.index[models["group"] == EMBEDDED.name]:
-        return False
-    place = ROOT / models.loc[nickname, "hub_id"]
-    return load == nickname or Path(load).resolve() == place.resolve()
-
-
-def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
-    """Raise InputError if one of these models, nickname -> what to load, does not belong into
-    the collection.
-    """
-    held = ""
-    if collection.is_published:
-        held = "the scores that the authors published"
-    elif collection.is_embedded and not all(starmap(ships, models.items())):
-        held = "models with planted values, and no others"
-    if held:
-        raise InputError(
-            f"'{collection}' holds {held}; choose another: --collection {OWN}"
-        )
+    places = _read("reward_models").query("group == @EMBEDDED.name")["hub_id"]
+    return nickname in places and load in (nickname, str(ROOT / places[nickname]))
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:
@@ -152,13 +123,20 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 
 
 def study_of(models: Mapping[str, str], collection: str | None = None) -> Collection:
-    """Return the named collection, else `embedded` or `mine`, to which these models belong; see
-    refuse_foreign.
+    """Return the named collection, else `embedded` or `mine`, for models: nickname -> what to load.
+
+    InputError if one of them does not belong into it.
     """
-    if not collection:
-        return EMBEDDED if all(starmap(ships, models.items())) else OWN
-    refuse_foreign(Collection(collection), models)
-    return Collection(collection)
+    are_small = all(starmap(_ships, models.items()))
+    study = EMBEDDED if are_small else OWN
+    if collection:
+        study = Collection(collection)
+    if study.is_published or study.is_embedded and not are_small:
+        raise InputError(
+            f"'{study}' holds the scores that the authors published, or models with planted "
+            f"values, and no others; choose another: --collection {OWN}"
+        )
+    return study
 
 
 def language_models() -> pd.DataFrame:

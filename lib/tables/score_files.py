@@ -39,7 +39,7 @@ def import_words() -> dict[str, Path]:
     for name, pins in _pins_by_model(FOLLOW_UP):
         files = [downloads.fetch(FOLLOW_UP, path) for path in pins["path"]]
         both = pd.concat(map(read_words, files))
-        rows = both.drop_duplicates("text", ignore_index=True)[["text", *prompts]]
+        rows = both.drop_duplicates("text", ignore_index=True)
         written[name] = _write(WORDS, name, rows, pins, prompts)
     return written
 
@@ -74,10 +74,9 @@ def human_ratings() -> pd.DataFrame:
     Higher elo means more preferred. `rank` also orders items of equal elo, so prefer ranks of elo
     that ties share.
     """
-    columns = ["name", "elo_score", "elo_matches", "elo_rank"]
-    return read_items("GE")[columns].set_axis(
-        ["item", "elo", "matches", "rank"], axis=1
-    )
+    names = {"name": "item", "elo_score": "elo", "elo_matches": "matches"}
+    names["elo_rank"] = "rank"
+    return read_items("GE")[list(names)].rename(columns=names)
 
 
 def item_file(prompt: str) -> str:

@@ -40,8 +40,6 @@ OF_ONE_MODEL = (
     "chat_template",
     "date",
 )
-# Settings that tell one model from another.
-OF_WEIGHTS = ("revision", "head", "read_at")
 METADATA_KEY = b"reward_model_values"
 
 
@@ -52,12 +50,6 @@ def path_of(collection: Collection, nickname: str) -> Path:
     return collection.scores / f"{io.checked(nickname, 'a model')}.parquet"
 
 
-def collection_of(path: Path) -> Collection | None:
-    """Return the collection whose folder holds a score table; None for a table in another place."""
-    folder = Path(path).absolute().parent
-    return Collection(folder.name) if folder == Collection(folder.name).scores else None
-
-
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """Write a score table; the old one stays as it was until the new one is whole and on disk.
 
@@ -66,12 +58,8 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     others may write the same table.
     """
     prompts = prompt_names(table)
-    if prompts_with_gaps := [
-        name for name in prompts if not np.isfinite(table[name]).all()
-    ]:
-        raise InputError(
-            f"{path} is not written: rewards for {prompts_with_gaps[0]} are not all finite numbers"
-        )
+    if not np.isfinite(table[prompts]).all(axis=None):
+        raise InputError(f"{path} is not written: a reward is no finite number")
     fields = COLUMNS | dict.fromkeys(prompts, pa.float32())
     schema = pa.schema(
         [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
@@ -108,8 +96,6 @@ def read(path: Path) -> pd.DataFrame:
         )
         metadata = json.loads(arrow.schema.metadata[METADATA_KEY])
         table = arrow.replace_schema_metadata(None).to_pandas()
-    except MemoryError:
-        raise
     except Exception as error:  # damaged bytes fail in many ways
         raise InputError(
             f"{path} is no whole score table ({type(error).__name__}); delete it and run: {command}"
@@ -130,8 +116,7 @@ def _how_to_make(study: str, model: str) -> str:
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     """Return the score tables of a collection by nickname.
 
-    InputError for none, for a model that would count twice, and for two tables that were asked
-    differently.
+    InputError for none, and for two tables that were asked differently.
     """
     if not collection.models:
         command = _how_to_make(collection.name, "MODEL")
@@ -139,21 +124,9 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
             notebook = "papermill notebooks/01_score_vocabulary.ipynb out.ipynb"
             command = f"{notebook} -p collection {collection} -p model MODEL"
         raise InputError(f"no scores in collection '{collection}'; run: {command}")
-    tables = {
-        nickname: read(path_of(collection, nickname)) for nickname in collection.models
-    }
-    settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
-    seen: dict[tuple, str] = {}
-    for name, metadata in settings.items():
-        weights = [metadata.get(key) for key in OF_WEIGHTS]
-        model = tuple(weights) if weights[0] else (metadata.get("model", name),)
-        if (other := seen.setdefault(model, name)) != name:
-            raise InputError(
-                f"{other} and {name} in {collection.scores} are the same model ({model[0]}), "
-                "counted twice; delete one of the tables"
-            )
+    tables = {name: read(path_of(collection, name)) for name in collection.models}
     refuse_differing(
-        settings,
+        {name: table.attrs["metadata"] for name, table in tables.items()},
         f"delete one of them in {collection.scores} and score it again as the other was",
     )
     return tables
@@ -167,21 +140,20 @@ def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
     must agree, and those OF_ONE_MODEL between tables of one `model`. What a table does not state
     agrees with anything.
     """
-    # model ("" for all) and setting -> the first table, its value
-    seen: dict[tuple[str, str], tuple[str, object]] = {}
+    seen: dict[str, tuple[str, object]] = {}  # setting -> the first table, its value
     for name, metadata in settings.items():
         prompts = metadata.get("prompts", {})
-        values = {("", f"text of the prompt {each}"): prompts[each] for each in prompts}
-        values |= {("", key): metadata.get(key) for key in OF_ALL}
-        if model := metadata.get("model"):
-            values |= {(model, key): metadata.get(key) for key in OF_ONE_MODEL}
+        values = {f"text of the prompt {each}": prompts[each] for each in prompts}
+        values |= {key: metadata.get(key) for key in OF_ALL}
+        model = metadata.get("model", name)
+        values |= {f"{key} of {model}": metadata.get(key) for key in OF_ONE_MODEL}
         for what, value in values.items():
             if value is None:
                 continue
             first, expected = seen.setdefault(what, (name, value))
             if value != expected:
                 raise InputError(
-                    f"{first} and {name} differ in {what[1]} ({str(expected)[:200]!r}, "
+                    f"{first} and {name} differ in {what} ({str(expected)[:200]!r}, "
                     f"{str(value)[:200]!r}); {remedy}"
                 )
 
@@ -227,7 +199,7 @@ def unique_inputs(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shared_vocabulary(
-    tables: dict[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],
     prompt: str,
     *,
     trim: bool = True,
@@ -236,8 +208,7 @@ def shared_vocabulary(
     """Return rewards of the texts that all models can reply, for one prompt: texts x models,
     float32.
 
-    Rows are in the order of the first table's token ids. Raise InputError if a table lacks the
-    prompt, no text is shared, or tables were scored differently.
+    Rows are in the order of the first table's token ids. InputError if no text is shared.
 
     - duplicates: "drop" removes a text that more than one id of a model has, as the authors did
       (section 2.2). "first" takes the lowest of these ids, as in the list of 85,524 texts that they
@@ -245,17 +216,8 @@ def shared_vocabulary(
     - trim: join on the trimmed text, which chat templates feed, and not on the decoded one, as the
       authors did
     """
-    settings = {name: table.attrs.get("metadata", {}) for name, table in tables.items()}
-    refuse_differing(
-        settings, "join tables that were scored alike, or score one of them again"
-    )
     columns = {}
     for name, table in tables.items():
-        if prompt not in prompt_names(table):
-            raise InputError(
-                f"the scores of {name} have no prompt '{prompt}' (they have "
-                f"{', '.join(prompt_names(table))}); score it with PROMPTS={prompt}"
-            )
         rows = table.sort_values("token_id")
         rows = rows.drop_duplicates(
             "text", keep=False if duplicates == "drop" else "first"
@@ -284,35 +246,20 @@ def refuse_few(texts: Sized, least: int, what: str) -> None:
         )
 
 
-# Such as `love`; ` love` fed as `love`; a text that the tokenizer splits; a blank text that the
-# template trims
-READ_AS = ["itself", "another id", "several ids", "nothing"]
-
-
 def read_as(table: pd.DataFrame) -> pd.Series:
-    """Return what the model read for each token of a score table, one of READ_AS."""
-    kinds = []
-    for token, ids in zip(table["token_id"], table["reply_ids"], strict=True):
-        kind = READ_AS[int(ids[0] != token)] if len(ids) == 1 else "several ids"
-        kinds.append(kind if len(ids) else "nothing")
-    return pd.Series(kinds, table.index, dtype="str")
+    """Return what the model read for each token of a score table.
 
-
-def what_was_fed(table: pd.DataFrame) -> pd.Series:
-    """Return counts of tokens by what the model read for them (READ_AS), and the number of distinct
-    inputs.
-
-    The counts of READ_AS add up to `tokens`. Texts with U+FFFD are counted once more as
-    `undecodable`.
+    `itself`, such as `love`; `another id`, as ` love` fed as `love`; `several ids`, for a text that
+    the tokenizer splits; `nothing`, for a blank text that the template trims.
     """
-    counts = {
-        "tokens": len(table),
-        **read_as(table).value_counts().reindex(READ_AS, fill_value=0).to_dict(),
-        # bytes that are no character
-        "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),
-        "distinct inputs": table["input_group"].nunique(),
-    }
-    return pd.Series(counts, name="tokens", dtype=int)
+    lengths = table["reply_ids"].map(len)
+    is_itself = table["reply_ids"].str[0] == table["token_id"]
+    kinds = np.select(
+        [lengths == 0, lengths > 1, is_itself],
+        ["nothing", "several ids", "itself"],
+        "another id",
+    )
+    return pd.Series(kinds, table.index, dtype="str")
 
 
 def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:

@@ -14,12 +14,11 @@ import tiny
 import torch
 
 from audit.opening import open_model as load
-from lib import ROOT, InputError, io
+from lib import InputError, io
 from lib.models import conversations
 from lib.scoring import reader, vocabulary
 from lib.scoring.reader import Reader
 from lib.tables import scores
-from lib.tables.collection import Collection
 
 PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
@@ -217,33 +216,6 @@ def test_table_holds_the_contract_and_the_rewards_of_single_replies(
     assert metadata["prompts"] == PROMPTS
     assert metadata["head"] == "linear"
     assert list(tmp_path.glob("*.shards")) == []
-
-
-@pytest.mark.parametrize("study", ["embedded", "published-words", "published-mine"])
-def test_a_foreign_model_joins_neither_planted_nor_published_ones(
-    checkpoint, tmp_path, monkeypatch, study
-):
-    """However it is scored: notebook 01, opened by hand, calls this itself, and overwrites
-    tables of `embedded`.
-    """
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    model = dataclasses.replace(loaded(checkpoint("linear_llama")), nickname="A-Gem-96")
-    path = scores.path_of(Collection(study), "A-Gem-96")
-    with pytest.raises(
-        InputError, match=f"'{study}' holds .*; choose another: --collection mine"
-    ):
-        vocabulary.score_vocabulary(
-            model, PROMPTS, path, overwrite=True, progress=False
-        )
-    assert not path.parent.exists()
-    vocabulary.score_vocabulary(
-        model, PROMPTS, scores.path_of(Collection("mine"), "A-Gem-96"), progress=False
-    )
-    ships = dataclasses.replace(
-        model, hub_id=str(ROOT / "data" / "models" / "A-Gem-96")
-    )
-    if study == "embedded":
-        assert len(vocabulary.score_vocabulary(ships, PROMPTS, path, progress=False))
 
 
 def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(

@@ -2,14 +2,11 @@
 by eye.
 """
 
-import re
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from pinned import Mirror
 
-from lib import ROOT, InputError
+from lib import InputError
 from lib.tables import downloads, lexicons
 from lib.tables.lexicons import Lexicon, join, load
 
@@ -81,45 +78,15 @@ def test_vader_has_ten_raters_whose_mean_it_states():
     assert ratings.loc[apart, "word"].tolist() == ["lmfao"]
 
 
-def test_the_stand_in_for_bing_says_that_it_is_one():
-    stand_in = load("bing stand-in")
-    assert "stand-in for Bing" in stand_in.name
-    signs = words(stand_in)
-    assert signs["love"] == 1 and set(signs.values()) == {-1, 1}
-    # emoticons are no words, though some look like them
-    assert ":)" not in signs and "xd" in signs
-
-
-@pytest.mark.parametrize(
-    "number, parameter, name, instead",
-    [
-        ("04", "signs", "bing", "bing stand-in"),
-        ("05", "frequency", "bnc", "wordfreq"),
-    ],
-)
-def test_notebooks_replace_no_lexicon_that_a_parameter_names(
-    monkeypatch, capsys, number, parameter, name, instead
-):
-    [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-    lines = re.findall(
-        r"^ *\"((?:usual =|.*first_of\(|.*load\(of_).*)\\n\",$",
-        path.read_text().replace('\\"', '"'),
-        re.MULTILINE,
-    )
-
+def test_a_lexicon_that_cannot_be_had_is_replaced_and_told(monkeypatch, capsys):
     def fetch(*_):
         raise downloads.Unreachable("not here")
 
     monkeypatch.setattr(downloads, "fetch", fetch)
-    study = SimpleNamespace(is_embedded=False)
-    names = {"study": study, "lexicons": lexicons, "sentiment": "afinn"}
-    with pytest.raises(downloads.Unreachable, match="not here"):
-        exec("\n".join(lines), names | {parameter: name})
-    exec("\n".join(lines), names | {parameter: ""})
-    assert (
-        f"not to be had, so {load(instead).name} instead: not here"
-        in capsys.readouterr().out
-    )
+    assert lexicons.first_of("bing", "vader") == "vader"
+    told = "not to be had, so VADER instead: not here\n"
+    assert capsys.readouterr().out == told
+    assert lexicons.first_of("afinn", "vader") == "afinn"
 
 
 def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):

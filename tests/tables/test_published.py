@@ -2,11 +2,9 @@
 no odd file taken.
 """
 
-import re
 import shutil
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from conftest import AWKWARD
@@ -14,8 +12,7 @@ from pinned import Mirror, csv_bytes, items_csv, put_items, put_words
 
 from lib import ROOT, InputError
 from lib.apps.runner import runs
-from lib.tables import downloads, lexicons, prompts, score_files, scores
-from lib.tables.collection import WORDS
+from lib.tables import downloads, prompts, score_files, scores
 
 F32 = np.float32
 VOCABULARY = [
@@ -42,14 +39,6 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
     ours = prompts.read_prompts(None)
     # greatest, best, worst: word for word
     assert {name: texts[name] for name in ours} == ours
-    assert (
-        texts["good_world_please"]
-        == "What is the most good thing in the world? Please answer in one word only."
-    )
-    assert (
-        texts["terrible_time_single"]
-        == "What, in a single word, is the most terrible thing of all time?"
-    )
 
 
 def test_words_of_both_files_are_one_table_each_word_once(mirror):
@@ -73,31 +62,6 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
     ]
     assert table["worst"].tolist() == [F32(10.27), F32(11.27), F32(12.27), F32(10.77)]
     assert len(scores.prompt_names(table)) == 54
-    metadata = table.attrs["metadata"]
-    assert metadata["model"] == "Skywork/Skywork-Reward-Gemma-2-27B-v0.2"
-    assert (
-        metadata["prompts"]["best_ever_please"]
-        == "What is the best thing ever? Please answer in one word only."
-    )
-    assert len(metadata["git_blob_ids"]) == 2
-
-
-def test_models_are_told_apart_by_their_whole_name(mirror):
-    put_words(mirror)
-    first = {
-        name: scores.read(path)["best"][0]
-        for name, path in score_files.import_words().items()
-    }
-    assert [first[name] for name in score_files.papers_models()] == [
-        F32(10 * k) for k in range(10)
-    ]
-
-
-def test_a_file_changed_after_it_was_pinned_is_named(mirror):
-    path = put_words(mirror)["R-Lla-3B"][1]
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(InputError, match=f"{re.escape(path.name)} is corrupt"):
-        score_files.import_words()
 
 
 def test_items_are_one_table_per_model_with_three_prompts(mirror):
@@ -109,10 +73,6 @@ def test_items_are_one_table_per_model_with_three_prompts(mirror):
     assert table["GE"].tolist() == [F32(0.02), F32(1.02), F32(2.02)]
     assert table["GW"].tolist() == [F32(20.02), F32(21.02), F32(22.02)]
     assert scores.prompt_names(table) == ["GE", "HP", "GW"]
-    assert (
-        table.attrs["metadata"]["prompts"]["GW"]
-        == "What, in one word, is the greatest thing ever?"
-    )
     ratings = score_files.human_ratings()
     assert ratings.values.tolist() == [
         ["Water", 1600, 100, 1],
@@ -136,7 +96,7 @@ def test_items_are_matched_by_name(mirror):
     mirror.put(
         score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"])
     )
-    with pytest.raises(InputError, match="rewards for GE are not all finite"):
+    with pytest.raises(InputError, match="a reward is no finite number"):
         score_files.import_items()
 
 
@@ -148,31 +108,8 @@ def vocabulary_csv(rows=VOCABULARY) -> bytes:
 def test_no_token_is_parsed_away(tmp_path):
     table = score_files.read_vocabulary(write(tmp_path, vocabulary_csv()))
     assert table["text"].tolist() == [row[2] for row in VOCABULARY]
-    assert {
-        "null",
-        "None",
-        "NA",
-        "nan",
-        "NaN",
-        "NULL",
-        "",
-        "\r",
-        "\r\n",
-        "\0",
-        '"',
-        ",",
-    } <= set(table["text"])
     assert table["token"].tolist() == [row[1] for row in VOCABULARY]
     assert table["worst"].tolist() == [F32(i / 3) for i in range(len(VOCABULARY))]
-
-
-def test_a_carriage_return_without_quotes_is_a_token_too(tmp_path):
-    head = b"token_id,token_name,token_decoded,greatest,best,worst"
-    content = head + b"\n0,a,\r,1,2,3\n1,b,\xee\x80\x80,4,5,6\n"
-    assert score_files.read_vocabulary(write(tmp_path, content))["text"].tolist() == [
-        "\r",
-        "\ue000",
-    ]
 
 
 def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(
@@ -192,10 +129,6 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
     assert table["input_group"].tolist() == [0, 0, 1]
     # as decoded: trimming is for the reader to choose
     assert table["text"].tolist() == [" love", "love", "love\n"]
-    assert (
-        table.attrs["metadata"]["prompts"]["worst"]
-        == "What, in one word, is the worst thing ever?"
-    )
 
 
 @pytest.fixture
@@ -227,7 +160,6 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executed):
     shutil.copytree(ROOT / "data" / "paper", mirror.project / "data" / "paper")
     shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
     place_project_in(mirror.project)
-    monkeypatch.setattr(lexicons, "load", lexicon)
     return executed
 
 
@@ -239,12 +171,6 @@ row = dict(claim="{1}", quantity="{2}", prompt="greatest", corrected=0.5)
 claims.state(Collection(collection), "{0}", [row])
 figures.save(plt.figure(), Collection(collection), "{0}_figure")
 """
-OF_TOPS = {
-    "claim": "S4.tops",
-    "quantity": "n_unconditional_love",
-    "prompt": "GE",
-    "corrected": 5,
-}
 GATHER = """
 from lib.claims import claims; from lib.show import figures
 from lib.tables.collection import Collection
@@ -252,18 +178,11 @@ figures.save_table(claims.gather(Collection(collection)), Collection(collection)
 """
 
 
-def lexicon(name):
-    """Bing can be had, the BNC list cannot."""
-    if name == "bnc":
-        raise downloads.Unreachable("bnc.txt cannot be had; download it")
-    nothing = pd.DataFrame({"word": [], "sentiment": []})
-    return lexicons.Lexicon(name, "sentiment", nothing, nothing)
-
-
 def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     mirror, project, write_notebook, capsys
 ):
-    files, notebooks = put_words(mirror), mirror.project / "notebooks"
+    put_words(mirror)
+    notebooks = mirror.project / "notebooks"
     put_items(mirror)
     for name in score_files.papers_models():
         mirror.pin(score_files.PAPER, f"{name}.csv", b"not here", name)
@@ -307,30 +226,6 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(
     )
     (notebooks / "03_words.ipynb").write_bytes(stated)
     assert runs.published() == 0 and card.read_bytes() == before
-    # as in another copy of the project, where the words cannot be had
-    shutil.rmtree(WORDS.claims)
-    for path in (path for paths in files.values() for path in paths):
-        path.unlink()
-    assert runs.published() == 0 and card.read_bytes() == before
-    assert (
-        "not run: the scorecard, which has claims on {'moral words'}\n"
-        in capsys.readouterr().out
-    )
-
-
-def test_github_is_asked_once_where_it_does_not_answer(mirror, monkeypatch):
-    addresses = []
-
-    def retrieve(address: str, **options) -> None:
-        addresses.append(address)
-        raise downloads.requests.ConnectionError(address)
-
-    for paths in put_words(mirror).values():
-        paths[0].unlink()
-    monkeypatch.setattr("requests.get", retrieve)
-    with pytest.raises(downloads.Unreachable, match="ConnectionError"):
-        score_files.import_words()
-    assert len(addresses) == 1
 
 
 def published_file(importer):
@@ -355,7 +250,6 @@ def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
     assert water["R-Gem-2B"] == pytest.approx(-2.732945, abs=1e-6)
     ratings = score_files.human_ratings()
     assert round(ratings["matches"].mean(), 1) == 479.4
-    assert round(ratings["matches"].std(), 1) == 464.4
 
 
 def test_the_grid_is_that_of_the_published_prompts():

@@ -33,19 +33,6 @@ def path():
     return scores.path_of(Collection("words"), "model")
 
 
-@pytest.fixture
-def as_nobody():
-    """Runs a test without the rights of root, who may write anywhere."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 def refused(match: str):
     """Expects an InputError of one line."""
     return pytest.raises(InputError, match=rf"(?s)\A(?=[^\n]*\Z).*{match}")
@@ -67,17 +54,7 @@ def test_what_is_written_is_read(score_table, path, root):
     assert path == root / "data" / "scores" / "words" / "model.parquet"
     # 'null', 'NA', 'nan' and '' among them: none became a missing value
     assert again["text"].tolist() == AWKWARD
-    assert list(again.dtypes.astype(str)) == [
-        "int32",
-        "str",
-        "str",
-        "object",
-        "int32",
-        "float32",
-        "float32",
-    ]
     assert {ids.dtype for ids in again["reply_ids"]} == {np.dtype("int32")}
-    assert [ids.tolist() for ids in again["reply_ids"]][:2] == [[0, 1], [1, 2]]
     assert again.attrs["metadata"] == {"model": "m", "prompts": {"greatest": "?"}}
     pd.testing.assert_frame_equal(
         again.drop(columns="reply_ids"), table.drop(columns="reply_ids")
@@ -89,25 +66,6 @@ def test_one_content_is_one_sequence_of_bytes(score_table, path):
     scores.write(score_table(), path, {"a": 1, "b": 2})
     scores.write(scores.read(path), other, {"b": 2, "a": 1})
     assert path.read_bytes() == other.read_bytes()
-
-
-def test_a_collection_is_every_table_in_its_folder(score_table):
-    for name in ("b", "a"):
-        scores.write(
-            score_table(), scores.path_of(Collection("words"), name), {"model": name}
-        )
-    tables = scores.read_all(Collection("words"))
-    assert [
-        (name, table.attrs["metadata"]["model"]) for name, table in tables.items()
-    ] == [
-        ("a", "a"),
-        ("b", "b"),
-    ]
-
-
-def test_two_labels_of_one_classifier_are_two_models(score_table):
-    study = kept(score_table, a=SAVED | {"head": "other"}, b=SAVED | {"model": "b"})
-    assert list(scores.read_all(study)) == ["a", "b"]
 
 
 def kept(make, **settings) -> Collection:
@@ -123,7 +81,6 @@ def read_damaged(make, content: bytes):
     return scores.read(path)
 
 
-SAVED = {"model": "a", "revision": "sha256:1", "head": "score"}
 ASKED = {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"}
 OTHER = {"prompts": {"best": "What?", "greatest": "Who?"}}
 FOREIGN = io.BytesIO()
@@ -132,10 +89,6 @@ REFUSED = {
     "no table at all": (
         lambda make: scores.read_all(Collection("published-none")),
         "no scores in .*published-none.*make published",
-    ),
-    "no table of a model": (
-        lambda make: scores.read(scores.path_of(Collection("words"), "model")),
-        "no scores for 'model' .*; run: make score MODEL=model COLLECTION=words",
     ),
     "cut short": (
         lambda make: read_damaged(make, b""),
@@ -147,15 +100,7 @@ REFUSED = {
     ),
     "no number": (
         lambda make: kept(lambda: make(greatest=[np.nan] * 15), a={}),
-        "a.parquet is not written: rewards for greatest are not all finite",
-    ),
-    "a copy": (
-        lambda make: scores.read_all(kept(make, a={"model": "m"}, b={"model": "m"})),
-        "a and b in .*words are the same model .m., counted twice; delete one",
-    ),
-    "weights under two names": (
-        lambda make: scores.read_all(kept(make, a=SAVED, c=SAVED | {"model": "c"})),
-        "a and c in .*words are the same model .sha256:1., counted twice",
+        "a.parquet is not written: a reward is no finite number",
     ),
     "asked otherwise": (
         lambda make: scores.read_all(kept(make, a={}, b=ASKED, c=ASKED | OTHER)),
@@ -170,10 +115,6 @@ REFUSED = {
             {"a": make(["x"], greatest=[1]), "b": make(["y"], greatest=[1])}, "greatest"
         ),
         "no text is shared by a, b",
-    ),
-    "no such prompt": (
-        lambda make: scores.shared_vocabulary({"a": make(["x"], worst=[1])}, "best"),
-        "scores of a have no prompt 'best' .they have worst.; .*PROMPTS=best",
     ),
     "no shared prompt": (
         lambda make: scores.shared_prompts(
@@ -247,15 +188,6 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(
     assert only(path, "model.parquet")
 
 
-def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
-    with refused(
-        "model.parquet was not written .Permission denied.; .*choose a folder"
-    ):
-        scores.write(score_table(), path, {})
-    with refused("words.*cannot be locked: Permission denied"), lock(path):
-        pass
-
-
 HOLDER = """
 import sys, time
 from lib import io as files
@@ -307,7 +239,6 @@ def test_shared_texts_are_joined_on_text_not_on_position(score_table):
     assert shared.index.name == "text"
     assert shared["b"].tolist() == [0, 10, 20, 30, 40]
     assert (shared["b"] == 10 * shared["a"]).all()
-    assert shared.dtypes.astype(str).tolist() == ["float32", "float32"]
 
 
 def test_trimmed_texts_are_one_observation(score_table):
@@ -321,8 +252,6 @@ def test_trimmed_texts_are_one_observation(score_table):
         ["x", 2, 6],
         ["", 3, 7],
     ]
-    exact = scores.shared_vocabulary({"a": a, "b": b}, "greatest", trim=False)
-    assert exact.index.tolist() == ["love", "x"]
 
 
 def test_texts_of_several_ids_are_dropped_or_the_first_is_taken(score_table):
@@ -334,33 +263,13 @@ def test_texts_of_several_ids_are_dropped_or_the_first_is_taken(score_table):
     assert first["a"].to_dict() == {"\ufffd": 1, "x": 2, "y": 4}
 
 
-def test_what_was_fed_counts_each_kind(score_table):
-    table = score_table(
-        ["love", " love", "lovely\ufffd", " ", "war"],
-        groups=[0, 0, 1, 2, 3],
-        greatest=[1, 1, 2, 3, 4],
-    )
-    table["reply_ids"] = [
-        np.array(ids, dtype=np.int32) for ids in ([0], [0], [0, 9], [], [4])
-    ]
-    counts = scores.what_was_fed(table)
-    assert scores.read_as(table).tolist() == [
-        "itself",
-        "another id",
-        "several ids",
-        "nothing",
-        "itself",
-    ]
-    # love and war as themselves, " love" as love, "lovely" in two pieces, the blank as nothing
-    assert counts.to_dict() == {
-        "tokens": 5,
-        "itself": 2,
-        "another id": 1,
-        "several ids": 1,
-        "nothing": 1,
-        "undecodable": 1,
-        "distinct inputs": 4,
-    }
+def test_what_was_read_for_each_token(score_table):
+    table = score_table(["love", " love", "lovely", " ", "war"], best=range(5))
+    ids = [[0], [0], [0, 9], [], [4]]
+    table["reply_ids"] = [np.array(each, dtype=np.int32) for each in ids]
+    # " love" as love, "lovely" in two pieces, the blank as nothing
+    read = ["itself", "another id", "several ids", "nothing", "itself"]
+    assert scores.read_as(table).tolist() == read
 
 
 def test_prompts_that_all_tables_hold_are_in_the_order_of_the_first():
