@@ -89,7 +89,7 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
     """Write the score table of a model that is not loaded here, from its rewards of all texts:
     replies x prompts. InputError for a collection that is not one's own.
     """
-    registry.refuse_foreign(study, {name: name})
+    registry.study_of({name: name}, study.name)
     numbers = np.arange(len(rewards), dtype=np.int32)
     replies = pd.Series(rewards.index, dtype="str")
     no_ids = np.array([], dtype=np.int32)

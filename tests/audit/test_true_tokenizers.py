@@ -232,8 +232,9 @@ def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked,
     tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
     fed = tokenizers.as_fed(tokenizer)
     kept = tokenizers.kept_counts().query("base == @BASES[@name]").iloc[0]
-    counts = scores.what_was_fed(fed)
+    counts = scores.read_as(fed).value_counts()
     assert kept[list(counts.index)].astype(int).to_dict() == counts.to_dict()
+    assert int(kept["distinct inputs"]) == fed["input_group"].nunique()
 
     printed, kept = (
         tokens[tokens["nickname"].isin(tokenizers.bases()[BASES[name]])]
