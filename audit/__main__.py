@@ -1,63 +1,141 @@
 """What the owner of a reward model does: `python -m audit check MODEL`, and so on."""
 
+import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from .paper import InputError, run
 
-MODEL = run.argument(
-    "name", metavar="MODEL", help="nickname, hub id, folder, or http://host:port"
-)
-LOADING = (
-    run.argument(
-        "--bos",
-        choices=["single", "double", "none"],
-        default="single",
-        help="double: as the paper's code; none: the tokenizer adds none, as "
-        "apply_chat_template(tokenize=True)",
+# how argparse takes an argument that is more than a text
+ARGUMENTS: dict[str, dict] = {
+    "name": {
+        "metavar": "MODEL",
+        "help": "nickname, hub id, folder, or http://host:port",
+    },
+    "--bos": {
+        "choices": ["single", "double", "none"],
+        "default": "single",
+        "help": "double: as the paper's code; none: as apply_chat_template(tokenize=True)",
+    },
+    "--tokenizer": {
+        "metavar": "FOLDER",
+        "help": "of a served model: where its tokenizer is",
+    },
+    "--label": {
+        "type": int,
+        "help": "of a classifier: which output is the reward, from 0",
+    },
+    "--reference": {
+        "metavar": "MODEL",
+        "help": "what a language model was trained from",
+    },
+    "--beta": {
+        "type": float,
+        "help": "reward per nat of an implicit reward; default: 1",
+    },
+    "--no-end": {
+        "action": "store_const",
+        "const": False,
+        "dest": "end",
+        "help": "leave out the token that ends a reply from an implicit reward",
+    },
+    "--prompts": {
+        "help": "names from data/prompts.csv, or a csv with columns prompt,text"
+    },
+    "--reply-mode": {
+        "choices": ["text", "ids"],
+        "default": "text",
+        "help": "ids: spliced in",
+    },
+    "--replies": {"help": "score these instead: a csv or jsonl (docs/own-models.md)"},
+    "--out": {"help": "the csv or parquet to write; default: beside the replies"},
+    "--tokens": {"type": int, "metavar": "N", "help": "a random sample of N tokens"},
+    "--stream": {
+        "type": int,
+        "choices": [0, 1],
+        "help": "1: read weights layer by layer",
+    },
+    "--collection": {"help": run.COLLECTION},
+    "--json": {
+        "action": "store_true",
+        "dest": "as_json",
+        "help": "the same for machines",
+    },
+    "rewards": {
+        "metavar": "REWARDS",
+        "help": "csv or jsonl: prompt, reply (or messages), reward",
+    },
+    "--spam": {"action": "store_true", "help": "ask what a policy would spam, too"},
+    "models": {
+        "nargs": 2,
+        "metavar": "MODEL",
+        "help": "first and last; seeds of each: a1,a2",
+    },
+    "--against": {
+        "metavar": "MODEL",
+        "help": "a second model that chooses from the same replies",
+    },
+    "--name": {"required": True, "help": "how to call the model"},
+    "--on": {
+        "default": "auto",
+        "metavar": "WHERE",
+        "help": "auto, or the address of a head",
+    },
+    "--models": {"nargs": "+", "default": [], "metavar": "MODEL", "help": run.MODELS},
+}
+READING = "--bos --dtype --attention --head --read-at --closing --device --template --revision"
+READING += " --base --tokenizer --label"
+IMPLICIT = f"{READING} --reference --beta --no-end"
+# name -> what it calls, its help, its arguments
+COMMANDS = {
+    "reproduce": (
+        ".cluster.commands:reproduce",
+        "run the notebooks for reward models by Ray (docs/large-models.md)",
+        "--on --models --collection",
     ),
-    *(
-        run.argument(f"--{option}", help="see docs/own-models.md")
-        for option in (
-            "dtype",
-            "attention",
-            "head",
-            "read-at",
-            "closing",
-            "device",
-            "template",
-            "revision",
-            "base",
-        )
+    "score": (
+        ".__main__:score",
+        "score every token of one reward model's vocabulary",
+        f"name {IMPLICIT} --prompts --reply-mode --replies --out --tokens --collection --stream",
     ),
-    run.argument(
-        "--tokenizer",
-        metavar="FOLDER",
-        help="of a served model: where its tokenizer and chat template are",
+    "check": (
+        ".check.checking:print_report",
+        "tell whether a model is scored as its makers meant",
+        f"name {IMPLICIT} --json",
     ),
-    run.argument(
-        "--label",
-        type=int,
-        help="which output of a classifier with several is the reward, from 0",
+    "why": (
+        ".check.why:why",
+        "tell why another program's rewards of some texts differ",
+        f"name rewards {READING} --json",
     ),
-    run.argument(
-        "--reference",
-        metavar="MODEL",
-        help="for a language model that was trained from this one: its implicit "
-        "reward, beta (log policy - log reference)",
+    "card": (
+        ".card.page:card",
+        "one page on what a model values, beside published models",
+        f"name {IMPLICIT} --collection --spam",
     ),
-    run.argument(
-        "--beta", type=float, help="reward per nat of an implicit reward; default: 1"
+    "compare": (
+        ".card.compare:compare",
+        "one page on what changed between two checkpoints",
+        f"models {IMPLICIT} --collection",
     ),
-    run.argument(
-        "--no-end",
-        action="store_const",
-        const=False,
-        dest="end",
-        help="leave out the token that ends a reply from an implicit reward",
+    "bestofn": (
+        ".card.best_of_n:best_of_n",
+        "tell what the best of n replies is like: length, words, style",
+        f"name file --against --out {IMPLICIT}",
     ),
-)
+    "export": (
+        ".card.outside:export",
+        "write the texts that a card asks about, for a scorer of your own",
+        "file",
+    ),
+    "import": (
+        ".card.outside:import_rewards",
+        "make a score table of rewards (columns id,reward) that another program computed",
+        "file --name --collection",
+    ),
+}
 
 
 def score(
@@ -79,247 +157,52 @@ def score(
     replies: a file with your own conversations, which are scored instead of the vocabulary; out:
     where their rewards go. options: of opening.open_model.
     """
-    if replies is None:
-        _refuse({"out": out}, "only")
-        _score_vocabulary(
-            name, prompts, collection, tokens, reply_mode, bos, reference, options
-        )
-    else:
-        is_ids = reply_mode == "ids"
-        of_all = {"prompts": prompts, "collection": collection, "tokens": tokens}
-        _refuse(of_all | {"reply-mode": is_ids}, "not")
-        _score_replies(name, Path(replies), out, bos, reference, options)
-
-
-def _refuse(given: dict, how: str) -> None:
-    """Raise InputError for an option that is given, but not for replies, or only for them."""
-    if unused := [option for option, value in given.items() if value]:
-        raise InputError(
-            f"'{unused[0]}' is {how} for replies of your own; leave --{unused[0]} out"
-        )
-
-
-def _score_replies(
-    name: str,
-    replies: Path,
-    out: str | None,
-    bos: str,
-    reference: str | None,
-    options: dict,
-) -> None:
-    from . import opening
-    from .paper import shown_path
-    from .reading import reply_files
-
-    model = opening.open_model(name, reference, **options)
-    count, written = reply_files.score_file(model, replies, out, bos)
-    print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
-
-
-def _score_vocabulary(
-    name: str,
-    prompts: str | None,
-    collection: str | None,
-    tokens: int | None,
-    reply_mode: str,
-    bos: str,
-    reference: str | None,
-    options: dict,
-) -> None:
     from . import opening
     from .paper import Collection, registry, scores, shown_path, terminal, vocabulary
     from .paper import prompts as tables_prompts
+    from .reading import reply_files
 
-    texts = tables_prompts.read_prompts(prompts)
     models = opening.find(name, reference)
     if len(models) != 1:
-        raise InputError(
-            f"'{name}' names {len(models)} reward models; score one, or run: make reproduce "
-            f"MODELS={name}"
-        )
+        raise InputError(f"'{name}' names {len(models)} reward models; score one")
     [(nickname, load)] = models.items()
+    model = opening.open_model(load, reference, **options)
+    if replies:
+        count, path = reply_files.score_file(model, Path(replies), out, bos)
+        print(f"{count:,} replies are scored; the rewards are in {shown_path(path)}.")
+        return
     study = registry.study_of(models, collection)
+    token_ids = None
     if tokens is not None:
         study = Collection(f"{study}-sample-{tokens}")
+        token_ids = vocabulary.sample(model, tokens)
+    texts = tables_prompts.read_prompts(prompts)
     path = scores.path_of(study, nickname)
-    model = opening.open_model(load, reference, **options)
-    token_ids = None if tokens is None else vocabulary.sample(model, tokens)
     vocabulary.score_vocabulary(
         model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids
     )
-    print(
-        *terminal.score_lines(study, [nickname]),
-        f"The score table is {shown_path(path)}.",
-        sep="\n",
-    )
+    print(*terminal.score_lines(study, [nickname]), sep="\n")
+    print(f"The score table is {shown_path(path)}.")
 
 
-COMMANDS = {
-    "reproduce": run.Command(
-        "run the notebooks for reward models by Ray (docs/large-models.md)",
-        ".cluster.commands:reproduce",
-        (
-            run.argument(
-                "--on",
-                default="auto",
-                metavar="WHERE",
-                help="auto, for all cards of this machine, or the address of a head",
-            ),
-            run.MODELS,
-            run.COLLECTION,
-        ),
-    ),
-    "score": run.Command(
-        "score every token of one reward model's vocabulary",
-        ".__main__:score",
-        (
-            MODEL,
-            *LOADING,
-            run.argument(
-                "--prompts",
-                help="names from data/prompts.csv, or a csv with columns prompt,text; default: all",
-            ),
-            run.argument(
-                "--reply-mode",
-                choices=["text", "ids"],
-                default="text",
-                help="by the template, or spliced in",
-            ),
-            run.argument(
-                "--replies",
-                metavar="FILE",
-                help="score your own replies: a csv or jsonl with prompt and reply, or a "
-                "jsonl with messages (docs/own-models.md)",
-            ),
-            run.argument(
-                "--out",
-                metavar="FILE",
-                help="csv or parquet for the rewards of --replies; default: beside them",
-            ),
-            run.argument(
-                "--tokens",
-                type=int,
-                metavar="N",
-                help="a random sample of N tokens; default: the vocabulary",
-            ),
-            run.COLLECTION,
-            run.argument(
-                "--stream",
-                type=int,
-                choices=[0, 1],
-                help="1: read weights layer by layer, with little memory; "
-                "0: hold them; default: what fits",
-            ),
-        ),
-    ),
-    "check": run.Command(
-        "tell whether a model is scored as its makers meant",
-        ".check.checking:print_report",
-        (
-            MODEL,
-            *LOADING,
-            run.argument(
-                "--json",
-                action="store_true",
-                dest="as_json",
-                help="the same for machines",
-            ),
-        ),
-    ),
-    "why": run.Command(
-        "tell why another program's rewards of some texts differ",
-        ".check.why:why",
-        (
-            MODEL,
-            run.argument(
-                "rewards",
-                metavar="REWARDS",
-                help="csv or jsonl with prompt, reply (or messages) and reward",
-            ),
-            *(
-                each
-                for each in LOADING
-                if each[0][0] not in ("--reference", "--beta", "--no-end")
-            ),
-            run.argument(
-                "--json",
-                action="store_true",
-                dest="as_json",
-                help="the same for machines",
-            ),
-        ),
-        returns_code=True,
-    ),
-    "card": run.Command(
-        "one page on what a model values, beside published models",
-        ".card.page:card",
-        (
-            MODEL,
-            *LOADING,
-            run.COLLECTION,
-            run.argument(
-                "--spam", action="store_true", help="ask what a policy would spam, too"
-            ),
-        ),
-    ),
-    "compare": run.Command(
-        "one page on what changed between two checkpoints",
-        ".card.compare:compare",
-        (
-            run.argument(
-                "models",
-                nargs=2,
-                metavar="MODEL",
-                help="the first and the last; seeds of each: a1,a2",
-            ),
-            *LOADING,
-            run.COLLECTION,
-        ),
-    ),
-    "bestofn": run.Command(
-        "tell what the best of n replies is like: length, words, style",
-        ".card.best_of_n:best_of_n",
-        (
-            MODEL,
-            run.argument(
-                "file",
-                metavar="REPLIES",
-                help="csv or jsonl with prompt and reply (or messages), several replies to each "
-                "prompt",
-            ),
-            run.argument(
-                "--against",
-                metavar="MODEL",
-                help="a second model that chooses from the same replies",
-            ),
-            run.argument("--out", help="the csv to write; default: beside the replies"),
-            *LOADING,
-        ),
-    ),
-    "export": run.Command(
-        "write the texts that a card asks about, for a scorer of your own",
-        ".card.outside:export",
-        (run.argument("file", metavar="TEXTS.csv", help="the csv to write"),),
-    ),
-    "import": run.Command(
-        "make a score table of rewards that another program computed",
-        ".card.outside:import_rewards",
-        (
-            run.argument(
-                "file",
-                metavar="REWARDS.csv",
-                help="columns id,reward, a row for every id of an export",
-            ),
-            run.argument("--name", required=True, help="how to call the model"),
-            run.COLLECTION,
-        ),
-    ),
-}
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; `function` is what to call, as module:name."""
+    whole = argparse.ArgumentParser("python -m audit", description=__doc__)
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
+    for name, (function, about, takes) in COMMANDS.items():
+        command = commands.add_parser(name, help=about)
+        command.set_defaults(function=function)
+        for argument in takes.split():
+            command.add_argument(argument, **ARGUMENTS.get(argument, {}))
+    return whole
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, see lib.run.main."""
-    return run.main(arguments, COMMANDS, __package__)
+    """Run one command and return its exit code, see lib.run.carry_out."""
+    given = vars(parser().parse_args(arguments))
+    module, name = given.pop("function").split(":")
+    function = getattr(import_module(module, __package__), name)
+    return run.carry_out(function, given)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 import nbformat
 
 from lib import ROOT
-from lib.apps.runner.files import find_notebooks, opening
+from lib.apps.runner.front import opening
+from lib.apps.runner.jobs import find_notebooks
 from lib.io import replacing
 from lib.show.display import ANSWER_TYPE
 from lib.show.pages import TEMPLATES

@@ -1,4 +1,4 @@
-"""Input and output: whole files, locks, names, want of disk or memory, what a terminal shows."""
+"""Input and output: whole files, locks, hashes, names, what a terminal shows."""
 
 import ast
 import contextlib
@@ -8,20 +8,14 @@ import hashlib
 import os
 import platform
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from concurrent.futures import BrokenExecutor
 from importlib import metadata
-from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
 from . import ROOT, InputError
-
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
@@ -126,15 +120,6 @@ def shown_path(path: Path) -> str:
     return str(path)
 
 
-def command_to_install() -> str:
-    """Return the command that installs what a part of the library needs besides the light
-    installation.
-    """
-    if (ROOT / "requirements.lock").is_file():
-        return f"{sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
-    return f'{sys.executable} -m pip install "reward-model-values[card]"'
-
-
 def is_of_memory(error: BaseException) -> bool:
     """Return whether the error says that memory is full."""
     # torch has an error of its own for a GPU, and a plain one for a CPU.
@@ -144,66 +129,12 @@ def is_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or is_full
 
 
-def describe_shortage(error: BaseException, command: str) -> str | None:
-    """Return the message for an error that ended a command because disk or memory is full; None
-    for any other.
-    """
-    cause: BaseException | None = error
-    while cause and not isinstance(error, InputError):
-        if isinstance(cause, OSError) and cause.errno in FULL_DISK:
-            what = cause.filename or f"what `{command}` made"
-            return (
-                f"the disk is full, so {what} was not written; free some space and run the same "
-                "command again"
-            )
-        if is_of_memory(cause) or isinstance(cause, BrokenExecutor):
-            message = (str(cause).strip() or "no more could be had").splitlines()[0]
-            return (
-                f"there is too little memory for `{command}` ({message[:200]}); close other "
-                "programs or use a larger machine, and run the same command again: it goes on from "
-                "what is done"
-            )
-        cause = cause.__cause__
-    return None
-
-
 INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
     chr(c) for c in range(0xFE00, 0xFE10)
 }
-LINES = "\n\t"
-UP = "\x1b[A"  # to the line of the progress bar above
 
 
-class Visible:
-    """A stream that writes `visible` texts to another one. bars: progress bars may move in their
-    lines and between. A character that the other stream's encoding lacks is written as an escape.
-    If nobody reads it, as behind `| head`, the work goes on and the texts are dropped.
-    """
-
-    def __init__(self, stream: TextIO | None, bars: bool = False):
-        self.stream = stream or StringIO()
-        self.bars = bars
-
-    def write(self, text: str) -> int:
-        parts = text.split(UP) if self.bars else [text]
-        shown = UP.join(visible(part, LINES + "\r" * self.bars) for part in parts)
-        # ascii or cp1252 in a pipe
-        encoding = getattr(self.stream, "encoding", None) or "utf-8"
-        with contextlib.suppress(BrokenPipeError):
-            self.stream.write(
-                shown.encode(encoding, "backslashreplace").decode(encoding)
-            )
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            self.stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-
-def visible(text: str, kept: str = LINES) -> str:
+def visible(text: str, kept: str = "\n\t") -> str:
     """Return the text with controls but those in `kept`, marks of direction and surrogates as
     `⟨U+…⟩`.
     """

@@ -1,8 +1,13 @@
-"""How a process shares the cores and the memory of a machine with other processes."""
+"""How a process shares the cores and the memory of a machine with other processes, and ends with
+them.
+"""
 
 import contextlib
 import ctypes
+import multiprocessing
 import os
+import signal
+import threading
 
 # of glibc's mallopt, by the names of its variables: the option, and how much
 MEMORY = {
@@ -27,3 +32,17 @@ def share_cores() -> None:
             # glibc reads the variable when a process starts
             if variable not in os.environ:
                 mallopt(*given)
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it ends, however that ends: else it would wait
+    for work for ever. Ctrl-C, which reaches both, ends it without a traceback.
+    """
+
+    def wait() -> None:
+        if parent := multiprocessing.parent_process():
+            parent.join()
+            os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=wait, daemon=True).start()

@@ -244,6 +244,11 @@ def refusal_of(call: Callable, *words: str) -> str:
     return message
 
 
+def with_tag(notebook, tag: str) -> list:
+    """The cells of a notebook (an nbformat node) with this tag."""
+    return [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
+
+
 def recorded(notebook) -> dict:
     """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the
     last.
@@ -277,13 +282,11 @@ def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ".tables.downloads",
         ".apps.runner.jobs",
         ".apps.runner.runs",
-        ".apps.runner.files",
         ".io",
     ):
         monkeypatch.setattr(f"lib{module}.ROOT", folder)
     for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
         monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
-    monkeypatch.setattr("lib.apps.runner.runs.NOTEBOOKS", folder / "notebooks")
     monkeypatch.setenv("PYTHONPATH", str(folder))
 
 
@@ -330,41 +333,48 @@ def executed(monkeypatch) -> Callable[[], list[str]]:
     """Jobs are carried out in this process, and the cells of their notebooks without kernels; says
     which were since it was last asked, sorted.
     """
-    from lib.apps.runner import files, runs
+    from lib.apps.runner import runs
 
     log: list[str] = []
 
-    class Here(runs.Pool):
-        """A pool whose jobs have ended when they are submitted."""
+    class Here:
+        """An executor whose jobs have ended when they are submitted."""
+
+        def __init__(self, *given):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
 
         def submit(self, function, job):
             log.append(job.name)
             future = Future()
-            future.set_result(function(job))
+            try:
+                future.set_result(carry_out(job))
+            except Exception as error:
+                future.set_exception(error)
             return future
 
-    def execute(notebook, output, parameters):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        node = nbformat.read(notebook, 4)
-        node.metadata["papermill"] = {"duration": 1}
-        nbformat.write(node, output)
+    def carry_out(job):
+        job.executed.parent.mkdir(parents=True, exist_ok=True)
+        node = nbformat.read(job.notebook, 4)
+        nbformat.write(node, job.executed)
+        job.page.parent.mkdir(parents=True, exist_ok=True)
+        job.page.write_text(job.name)
         names: dict = {}
         exec(node.cells[1].source, names)
-        names |= parameters
+        names |= job.parameters
         for cell in node.cells[2:]:
             source = cell.source.replace("display.record", "dict")
             exec(source, names)
-
-    def write_page(executed, page):
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(executed.stem)
 
     def since() -> list[str]:
         names = sorted(log)
         log.clear()
         return names
 
-    monkeypatch.setattr(runs, "Pool", Here)
-    monkeypatch.setattr(files, "execute", execute)
-    monkeypatch.setattr(files, "write_page", write_page)
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", Here)
     return since

@@ -32,9 +32,7 @@ from matplotlib.collections import Collection as Points
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
-from lib import ROOT
-from lib.apps.runner import files
-from lib.apps.runner.jobs import Job, plan
+from lib.apps.runner.jobs import Job, declared_by, plan
 from lib.claims import claims
 from lib.show import display, figures, notebook
 from lib.tables.collection import Collection
@@ -191,12 +189,12 @@ def jobs(numbers: list[str]) -> list[Job]:
     ]
     chosen = []
     for name in [*kept, *["published"] * (len(kept) > 1)]:
-        planned = plan(ROOT / "notebooks", Collection(name), {})
+        planned = plan(Collection(name), {})
         chosen += [
             job
             for job in planned
             if job.notebook
-            and not files.declared_by(job.notebook).get("trains")
+            and not declared_by(job.notebook).get("trains")
             and (not numbers or job.notebook.name[:2] in numbers)
         ]
     return chosen

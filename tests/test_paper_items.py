@@ -5,9 +5,10 @@ import re
 
 import nbformat
 import pytest
+from conftest import with_tag
 
 from lib import ROOT
-from lib.apps.runner.files import find_notebooks, read, with_tag
+from lib.apps.runner.jobs import find_notebooks
 from lib.claims import claims
 from lib.show.display import is_offensive
 
@@ -86,7 +87,7 @@ def test_all_33_are_listed_once_and_no_notebook_tags_another():
     tags = [
         tag
         for path in find_notebooks(ROOT / "notebooks")
-        for cell in read(path).cells
+        for cell in nbformat.read(path, 4).cells
         for tag in cell.metadata.get("tags", [])
     ]
     assert {tag for tag in tags if tag.startswith("paper-")} == set(ITEMS["tag"])

@@ -6,9 +6,9 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import with_tag
 
 from lib import ROOT
-from lib.apps.runner.files import with_tag
 from lib.claims.claims import paper_table
 from lib.similarity import factors
 

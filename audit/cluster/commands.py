@@ -14,7 +14,15 @@ from concurrent.futures import Future
 
 from ..check import weights
 from ..opening import plain
-from ..paper import InputError, checkpoints, jobs, registry, reward_models, runs
+from ..paper import (
+    Collection,
+    InputError,
+    checkpoints,
+    jobs,
+    registry,
+    reward_models,
+    runs,
+)
 from . import ray
 
 RETRIES = 5  # how often Ray begins a task again after its process or its node is gone
@@ -49,35 +57,6 @@ def connected(on: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-class Tasks(runs.Pool):
-    """Ray's tasks in place of the processes of lib.apps.runner.runs.Pool, as many as fit."""
-
-    at_once = 1000  # how many may wait for Ray
-
-    def __init__(self, models: dict[str, str]) -> None:
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        self.asks = {name: asks_of(load, nodes) for name, load in models.items()}
-        self.started: list = []
-
-    def submit(self, function: Callable[[jobs.Job], str], job: jobs.Job) -> Future:
-        """Start a job; return what gets its result."""
-
-        def carry_out() -> str:
-            # the number of threads that Ray assigned, also to kernels
-            os.environ.setdefault("OMP_NUM_THREADS", "1")
-            return function(job)
-
-        asks = self.asks.get(job.model, {"num_cpus": 1})
-        task = ray.remote(carry_out).options(max_retries=RETRIES, **asks)
-        self.started.append(task.remote())
-        return self.started[-1].future()
-
-    def stop(self) -> None:
-        """Cancel what still runs."""
-        for reference in self.started:
-            ray.cancel(reference, force=True)
 
 
 def asks_of(load: str, nodes: Sequence[dict]) -> dict:
@@ -126,10 +105,25 @@ def _card_memory() -> int:
 def reproduce(
     on: str, models: Sequence[str] = (), collection: str | None = None
 ) -> int:
-    """Run the notebooks, each as a task of Ray; return how many failed. See
+    """Run the notebooks, each as a task of Ray; return 1 if any failed. See
     lib.apps.runner.runs.reproduce.
     """
     # small models fit anywhere, and are trained first
     large = registry.find_models(models) if models else {}
     with connected(on):
-        return runs.reproduce(models, collection, Tasks(large))
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        asks = {name: asks_of(load, nodes) for name, load in large.items()}
+
+        def submit(function: Callable, job: jobs.Job) -> Future:
+            def carry_out() -> None:
+                # the number of threads that Ray assigned, also to kernels
+                os.environ.setdefault("OMP_NUM_THREADS", "1")
+                function(job)
+
+            wanted = {"max_retries": RETRIES, "num_cpus": 1} | asks.get(job.model, {})
+            return ray.remote(carry_out).options(**wanted).remote().future()
+
+        def run(study: Collection, planned: Sequence[jobs.Job]) -> int:
+            return runs.run_all(study, planned, submit, len(planned))
+
+        return runs.reproduce(models, collection, run)

@@ -3,12 +3,12 @@
 import contextlib
 import gc
 import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
+
+from ..threads import end_with_parent
 
 
 @contextlib.contextmanager
@@ -43,18 +43,9 @@ def each(function: Callable, jobs: list, processes: int) -> Iterator:
 
 
 def _begin() -> None:
-    """Give torch one thread in a new process, and end this process when the one that started it
-    ends.
-    """
-
-    # else it would wait for work for ever when the process that gives it is killed
-    def end_with_parent() -> None:
-        if parent := multiprocessing.parent_process():
-            parent.join()
-            os._exit(1)
-
+    """Give torch one thread in a new process, which ends with the one that started it."""
     torch.set_num_threads(1)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
 def release() -> None:

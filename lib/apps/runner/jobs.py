@@ -1,7 +1,8 @@
 """Jobs: small models to train, and notebooks to execute for models and collections; what each waits
-for, and whether anything changed since its last run.
+for, and a hash of what it reads.
 """
 
+import ast
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -11,13 +12,11 @@ from pathlib import Path
 from ... import ROOT, io
 from ...tables import registry, scores
 from ...tables.collection import EMBEDDED, PUBLISHED, Collection
-from . import files
 
-# of the first run: the real model, and what it is made from
-REAL = "V-Smol-135M"
-REAL_BASE = ROOT / "data" / "models" / "SmolLM2-135M-Instruct"
+REAL = "V-Smol-135M"  # the real model of a first run
 # the folders of data/ that runs make
 MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")
+
 LARGE = 1e8  # bytes; of a larger file, its time counts in place of its content
 
 
@@ -29,8 +28,7 @@ class Job:
     notebook: Path | None = None
     model: str = ""  # its nickname; '' for a notebook about the whole collection
     parameters: dict = field(default_factory=dict)
-    # names of jobs that must have ended -> whether they must have succeeded
-    needs: dict[str, bool] = field(default_factory=dict)
+    needs: frozenset[str] = frozenset()  # names of the jobs that it waits for
 
     @property
     def name(self) -> str:
@@ -42,95 +40,125 @@ class Job:
         return self.collection.runs.parent / f"{self.name}.ipynb"
 
     @property
+    def key(self) -> Path:
+        return self.executed.with_suffix(".key")
+
+    @property
     def page(self) -> Path:
         return self.collection.figures / f"{self.executed.stem}.html"
 
 
-def plan(folder: Path, study: Collection, models: Mapping[str, str]) -> list[Job]:
+def find_notebooks(folder: Path) -> list[Path]:
+    """Return the numbered notebooks of a folder, in order of their numbers."""
+    return sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+
+
+def read(notebook: Path) -> dict:
+    """Return a notebook as JSON: to load nbformat takes longer than all work on it."""
+    return json.loads(notebook.read_text(encoding="utf-8"))
+
+
+def source_of(cell: dict) -> str:
+    """Return the text of a cell."""
+    return "".join(cell["source"])
+
+
+def parameters_of(notebook: Path) -> dict:
+    """Return the parameters of a notebook and their defaults: the literals of its cell tagged
+    `parameters`.
+    """
+    cells = read(notebook)["cells"]
+    tagged = [
+        cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])
+    ]
+    lines: list = ast.parse("\n".join(map(source_of, tagged))).body
+    return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
+
+
+def declared_by(notebook: Path) -> dict:
+    """Return what a notebook says under `run` in its metadata (see CONTRIBUTING.md)."""
+    return read(notebook)["metadata"].get("run", {})
+
+
+def plan(study: Collection, models: Mapping[str, str]) -> list[Job]:
     """Return the jobs that reproduce a collection, in the order in which they start if they can.
 
     models: nickname -> what to load. Without any, a notebook about single models runs with the
     parameters that it declares for a first run.
     """
     jobs = []
+    if study.is_embedded:
+        jobs = [
+            Job(EMBEDDED, model=name) for name in models or registry.find_models([])
+        ]
     studied = study.name if study.is_published else EMBEDDED.name
-    for notebook in files.find_notebooks(folder):
-        run = files.declared_by(notebook)
-        defaults = files.parameters_of(notebook)
+    for notebook in find_notebooks(ROOT / "notebooks"):
+        run = declared_by(notebook)
+        defaults = parameters_of(notebook)
         is_about = studied in defaults.get("collections", EMBEDDED.name).split()
         if not is_about or "trains" in run and not study.is_embedded:
             continue
-        each: list[dict] = [{}]
-        if not models:
-            each = run.get("first_run", each)
-        elif "model" in defaults:
-            each = [{"model": load} for load in models.values()]
-        jobs += [job_of(notebook, study, given) for given in each]
-    if study.is_embedded:
-        names = registry.reward_models().query("group == @EMBEDDED.name").index
-        jobs += [Job(EMBEDDED, model=name) for name in names]
-    jobs = [job for job in jobs if job.model != REAL or REAL_BASE.is_dir()]
+        each = {given.get("model", ""): given for given in run.get("first_run", [{}])}
+        if models and "model" in defaults:
+            each = {name: {"model": load} for name, load in models.items()}
+        for model, given in each.items():
+            parameters = {"collection": study.name} | given
+            collection = Collection(parameters["collection"])
+            jobs.append(Job(collection, notebook, model, parameters))
     jobs.sort(key=lambda job: (job.model != REAL, not job.model, not job.notebook))
     return [replace(job, needs=_needs(job, jobs)) for job in jobs]
 
 
-def job_of(notebook: Path, study: Collection, given: dict) -> Job:
-    """Return the job that executes a notebook with these parameters. If they are those that it is
-    committed with, none is given.
-    """
-    defaults = files.parameters_of(notebook)
-    asked = {"collection": study.name} | given
-    merged = defaults | {name: asked[name] for name in asked if name in defaults}
-    named = [merged["model"]] if "model" in merged else []
-    model = "".join(registry.find_models(named)) if named else ""
-    given = {} if merged == defaults else merged
-    return Job(Collection(asked["collection"]), notebook, model, given)
-
-
-def _needs(job: Job, jobs: Iterable[Job]) -> dict[str, bool]:
-    """Return what a job waits for: the models that it is about, and the notebooks that it declares.
-    A model that failed does not stop a notebook about all models.
+def _needs(job: Job, jobs: Iterable[Job]) -> frozenset[str]:
+    """Return what a job waits for: the models that it is about, and the notebooks that it
+    declares.
     """
     if not job.notebook:
-        return {}
-    numbers = files.declared_by(job.notebook).get("needs", ["01"])
-    return {
-        other.name: other.model in ("", job.model)
+        return frozenset()
+    numbers = declared_by(job.notebook).get("needs", ["01"])
+    return frozenset(
+        other.name
         for other in jobs
-        if other != job and other.collection == job.collection
+        if other.collection == job.collection
         if not other.notebook or other.notebook.name[:2] in numbers
         if not job.model or other.model in ("", job.model)
-    }
+    )
 
 
 def what_all_read(study: Collection) -> str:
-    """Return a hash of what every job depends on: code of the library but not of apps, the
-    project's own tables, versions, and what was found on published scores.
+    """Return a hash of what every job depends on: the library, versions, the project's own tables,
+    and what was found on published scores.
     """
-    lib = sorted((ROOT / "lib").rglob("*.py"))
-    code = [path for path in lib if not {"apps", "run.py"} & {*path.parts}]
     own = [entry for entry in (ROOT / "data").iterdir() if entry.name not in MADE]
     found = [] if study.is_published else sorted(PUBLISHED.figures.rglob("*.csv"))
-    read = _hash_of([ROOT / "requirements.lock", *sorted(own), *found])
-    return io.hash_of_code(code) + read + str(io.versions())
+    return _hash_of([ROOT / "lib", *sorted(own), *found]) + str(io.versions())
 
 
-def key_of(job: Job, needs: Iterable[str]) -> str:
-    """Return a hash of all that a job depends on and has made: a page that was emptied or edited is
-    made again. needs: what_all_read(), and the keys of the jobs that it needs.
+def key_of(job: Job, read_by_all: str, keys: Mapping[str, str]) -> str:
+    """Return a hash of all that a job reads and has made: a page that is missing or was edited is
+    made again. keys: those of the jobs that it needs, by name.
     """
-    cells = files.read(job.notebook).cells if job.notebook else []
+    cells = read(job.notebook)["cells"] if job.notebook else []
     paths = [job.executed, job.page]
     if job.model:
-        # the last one may be a folder of the reader's, or is none
-        names = [job.model, job.parameters.get("model", "none")]
-        paths += [scores.path_of(job.collection, job.model)]
-        paths += [ROOT / "data" / "models" / name for name in names]
+        # what it loads may be a folder of the reader's
+        loaded = ROOT / "data" / "models" / job.parameters.get("model", job.model)
+        paths += [scores.path_of(job.collection, job.model), loaded]
     else:
         paths += [part.scores for part in job.collection.parts]
-    sources = [cell.source for cell in cells]
-    what = json.dumps([*needs, sources, job.parameters, _hash_of(paths)])
-    return hashlib.sha256(what.encode()).hexdigest()
+        # what a scorecard gathers
+        paths += [
+            part.claims for part in job.collection.parts if part != job.collection
+        ]
+    needed = [keys[name] for name in sorted(job.needs)]
+    what = [
+        read_by_all,
+        needed,
+        *map(source_of, cells),
+        job.parameters,
+        _hash_of(paths),
+    ]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
 def _hash_of(paths: Iterable[Path]) -> str:
@@ -140,9 +168,10 @@ def _hash_of(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and file.name[0] != "." and file.suffix != ".lock":
-                about = file.stat()
-                is_large = about.st_size > LARGE
-                content = b"%d" % about.st_mtime_ns if is_large else file.read_bytes()
-                digest.update(f"{file.relative_to(path.parent)}\0".encode() + content)
+            if file.is_file() and file.suffix not in (".lock", ".pyc"):
+                is_large = file.stat().st_size > LARGE
+                content = (
+                    b"%d" % file.stat().st_mtime_ns if is_large else file.read_bytes()
+                )
+                digest.update(str(file).encode() + content)
     return digest.hexdigest()

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+from conftest import with_tag
 from scipy import stats
 
 from lib import ROOT
 from lib.alignment import kinds
-from lib.apps.runner.files import with_tag
 from lib.framing import effects
 from lib.language import policies
 from lib.models import conversations, reward_models
