@@ -158,7 +158,15 @@ def score(
     where their rewards go. options: of opening.open_model.
     """
     from . import opening
-    from .paper import Collection, registry, scores, shown_path, terminal, vocabulary
+    from .paper import (
+        Collection,
+        conversations,
+        registry,
+        scores,
+        shown_path,
+        terminal,
+        vocabulary,
+    )
     from .paper import prompts as tables_prompts
     from .reading import reply_files
 
@@ -175,7 +183,9 @@ def score(
     token_ids = None
     if tokens is not None:
         study = Collection(f"{study}-sample-{tokens}")
-        token_ids = vocabulary.sample(model, tokens)
+        known = conversations.vocabulary(model.tokenizer)["token_id"]
+        some = known.sample(min(tokens, len(known)), random_state=0)
+        token_ids = some.tolist()
     texts = tables_prompts.read_prompts(prompts)
     path = scores.path_of(study, nickname)
     vocabulary.score_vocabulary(

@@ -13,17 +13,17 @@ from pathlib import Path
 import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
-from lib import ROOT, InputError
+from lib import DATA, ROOT, InputError
 from lib.models import conversations, reward_models, tokenizers
 from lib.models.files import files_of, open_files
 from lib.scoring import vocabulary
-from lib.scoring.tokenizers import KEPT, bases, kept_counts, kept_printed_tokens  # noqa: F401
-from lib.tables import downloads, scores
+from lib.tables import downloads, registry, scores
 from lib.tables.exports import write_csv
 from lib.tables.prompts import read_prompts
 from lib.tables.score_files import PAPER
 
 TABLE_A6 = "tables/output/table_a6_raw_vocab_greatest.csv"
+KEPT = DATA / "tokenizers"
 FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -34,6 +34,13 @@ FILES = (
 KINDS = ["itself", "another id", "several ids", "nothing"]  # of scores.read_as
 # where the tokenizer has none
 TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.jinja"}
+
+
+def bases() -> dict[str, list[str]]:
+    """Return base -> the nicknames of the paper's models that were made from it."""
+    models = registry.reward_models().query("group == 'paper'").reset_index()
+    of_base = models.groupby("base", sort=False)["nickname"]
+    return {str(base): names.tolist() for base, names in of_base}
 
 
 def open_tokenizer(

@@ -6,14 +6,14 @@ ended there. As in the logit lens (nostalgebraist 2020; Belrose et al. 2023, arX
 head was trained on such states.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ..paper import InputError, RewardModel, files, hardware, io, products, vocabulary
+from ..paper import InputError, RewardModel, conversations, hardware, io, products
 from ..paper import reader as scoring_reader
 
 # tokens whose states wait while weights pass through once
@@ -21,7 +21,7 @@ TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}
 
 
 class LayerByLayer(scoring_reader.Reader):
-    """One prompt as the layers have read it so far, and the replies of one part.
+    """One prompt as the layers have read it so far, and replies that follow it.
 
     - norm: what states pass before the head reads them. The last layer ends with the final norm.
     - held: the rows of the replies, and their states on the CPU; order: the replies' numbers
@@ -35,20 +35,31 @@ class LayerByLayer(scoring_reader.Reader):
 
     def read_prompt(self) -> None:
         """Read nothing yet: see through."""
-
-    def rewards(self, replies: Sequence[tuple[int, ...]]) -> np.ndarray:
-        raise InputError(
-            f"{self.model.nickname} is read layer by layer, once for all replies; load with "
-            "--stream 0"
-        )
-
-    gradients = rewards  # type: ignore[assignment]
-
-    def hold(self, part: vocabulary.Part) -> None:
-        """Put the replies of a part into rows, and embed them."""
         if not self.limit:
             self.report()
-        batches, self.order = self.in_batches(part.replies, lambda rows: rows)
+
+    @property
+    def per_shard(self) -> int:  # type: ignore[override]
+        """Return with how many replies the tokens of a pass are reached."""
+        suffixes = self.inputs.suffixes
+        most = TOKENS_PER_PASS[torch.device(self.model.device).type]
+        return max(1, most * len(suffixes) // sum(map(len, suffixes)))
+
+    def rewards(self, replies: Sequence[conversations.Ids]) -> np.ndarray:
+        self.hold(replies)
+        for _ in after_layers([self]):
+            pass
+        return self.read_off()
+
+    def gradients(self, replies: Sequence[conversations.Ids]) -> list[Tensor]:
+        raise InputError(
+            f"{self.model.nickname} is read layer by layer, without gradients; load with --stream 0"
+        )
+
+    def hold(self, replies: Sequence[conversations.Ids]) -> None:
+        """Put replies into rows, and embed them."""
+        self.hidden = torch.empty(0)
+        batches, self.order = self.in_batches(replies, lambda rows: rows)
         ids = torch.cat([rows.ids.flatten() for rows in batches])
         flat = self.model.layers.embed(ids).cpu()  # (tokens, d)
         sizes = [rows.ids.numel() for rows in batches]
@@ -101,58 +112,40 @@ class LayerByLayer(scoring_reader.Reader):
         self.hidden = prompt
         return rewards
 
-    @classmethod
-    def each(
-        cls, model: RewardModel, parts: Iterable[vocabulary.Part], bar: tqdm
-    ) -> Iterator[tuple[vocabulary.Part, np.ndarray]]:
-        """Yield the parts with their rewards; weights are read once for TOKENS_PER_PASS tokens."""
-        most = TOKENS_PER_PASS[torch.device(model.device).type]
-        for together in _passes(parts, most):
-            for number, part, reader in after_layers(model, together):
-                bar.set_postfix_str(f"layer {number + 1} of {model.layers.count}")
-                if number == model.layers.count - 1:
-                    yield part, reader.read_off()
-                    bar.update(len(part.replies))
 
-
-def _passes(
-    parts: Iterable[vocabulary.Part], most: int
-) -> Iterator[list[vocabulary.Part]]:
-    """Yield the parts in lists of at most that many tokens, and at least one part."""
-    together: list[vocabulary.Part] = []
-    tokens = 0
-    for part in parts:
-        size = sum(map(len, part.replies))
-        if together and tokens + size > most:
-            yield together
-            together = []
-            tokens = 0
-        together.append(part)
-        tokens += size
-    if together:
-        yield together
-
-
-def after_layers(
-    model: RewardModel, parts: Sequence[vocabulary.Part]
-) -> Iterator[tuple[int, vocabulary.Part, LayerByLayer]]:
-    """Yield each part after each layer, with the layer's number and the reader of the part.
-
-    All weights are read once.
+def after_layers(readers: Sequence[LayerByLayer]) -> Iterator[int]:
+    """Let each layer read what the readers of one model hold, and yield its number. All weights
+    are read once.
     """
-    readers = [LayerByLayer(model, part.inputs) for part in parts]
-    for number, layer in model.layers.each():
-        for part, reader in zip(parts, readers, strict=True):
-            with (
-                torch.inference_mode(),
-                products.computing(model),
-                files.enough_memory("read one row of replies"),
-            ):
-                if number == 0:
-                    reader.hold(part)
+    model = readers[0].model
+    layers = tqdm(model.layers.each(), "layers", model.layers.count, leave=False)
+    for number, layer in layers:
+        with torch.inference_mode(), products.computing(model):
+            for reader in readers:
                 reader.through(layer)
-            yield number, part, reader
         del layer  # before the layer after the next is read
+        yield number
+
+
+def score_inputs(
+    model: RewardModel, inputs: Sequence[conversations.Inputs]
+) -> list[np.ndarray]:
+    """Return the rewards of the replies to each prompt, (replies,) float32. The weights are read
+    once for as many prompts as the tokens of a pass allow.
+    """
+    most = TOKENS_PER_PASS[torch.device(model.device).type]
+    sizes = np.cumsum([sum(map(len, each.suffixes)) for each in inputs])
+    passes = (sizes - 1) // most
+    found = []
+    for number in np.unique(passes):
+        some = [each for each, of in zip(inputs, passes, strict=True) if of == number]
+        readers = [LayerByLayer(model, each) for each in some]
+        for reader in readers:
+            reader.hold(reader.inputs.suffixes)
+        for _ in after_layers(readers):
+            pass
+        found += [reader.read_off()[reader.inputs.group] for reader in readers]
+    return found
 
 
 def rewards_by_layer(
@@ -168,8 +161,9 @@ def rewards_by_layer(
     inputs = model.inputs_for(prompt, replies, bos=bos)
     norm = model.layers.final_norm()
     rewards = []
-    parts = [vocabulary.Part(inputs, inputs.suffixes)]
-    for number, _, reader in after_layers(model, parts):
+    reader = LayerByLayer(model, inputs)
+    reader.hold(inputs.suffixes)
+    for number in after_layers([reader]):
         is_last = number == model.layers.count - 1
         reader.norm = torch.nn.Identity() if is_last else norm
         rewards.append(reader.read_off())

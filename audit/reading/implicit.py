@@ -23,16 +23,9 @@ class LogRatio(reader.Reader):
 
     model: "ImplicitRewardModel"
 
-    def __init__(
-        self,
-        model: "ImplicitRewardModel",
-        inputs: conversations.Inputs,
-        tokens: int | None = None,
-    ):
-        rows = model.policy.model.get_output_embeddings().weight.shape[0]
-        super().__init__(model, inputs, tokens or max(64, LOGITS // rows))
-
     def read_prompt(self) -> None:
+        of_each = self.model.policy.model.get_output_embeddings().weight.shape[0]
+        self.tokens = max(64, LOGITS // of_each)
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
         closing = len(self.inputs.conversation.closing_ids)
         left_out = max(0, closing - self.model.ends)

@@ -24,6 +24,7 @@ from ..paper import (
     vocabulary,
     write_csv,
 )
+from . import by_layer
 
 ORDINARY = DATA / "real_replies.csv"
 # Columns of the output, beside which a reader's of the same name are renamed
@@ -72,10 +73,9 @@ def score(
     given = [[replies[i] for i in some] for some in numbers.values()]
     distinct = [json.loads(key) for key in numbers]
     inputs = model.inputs_for_rows(distinct, given, bos)
-    parts = [
-        _rows(model, *each)
-        for each in zip(inputs, vocabulary.score_inputs(model, inputs), strict=True)
-    ]
+    read = by_layer if model.layers else vocabulary
+    rewards = read.score_inputs(model, inputs)
+    parts = [_rows(model, *each) for each in zip(inputs, rewards, strict=True)]
     # of the replies, context after context
     order = np.concatenate(list(numbers.values()))
     table = pd.concat(parts).set_index(order).sort_index()

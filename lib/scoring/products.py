@@ -1,24 +1,21 @@
-"""How a model computes while it reads: on one thread, by oneDNN's products, by compiled parts.
+"""How a model computes while it reads: on one thread, or by oneDNN's products.
 
 On AMD processors with AVX-512, MKL multiplies float32 matrices at the rate of AVX2, and oneDNN,
 which torch ships too, at about twice that rate. Benchmarks/scoring.md measures it.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from ..models.hardware import one_thread
 from ..models.reward_models import RewardModel
 
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread, and slower by oneDNN
-PROMPTS = 4  # from which on compiling pays
-PARTS = ("RMSNorm", "LayerNorm", "MLP")  # how the names of compiled classes end
 
 
 def is_small(model: RewardModel) -> bool:
@@ -58,14 +55,3 @@ def computing(model: RewardModel) -> Iterator[None]:
 def _product(layer: nn.Linear, states: Tensor) -> Tensor:
     product = torch.ops.mkldnn._linear_pointwise
     return product(states, layer.weight, layer.bias, "none", [], "")
-
-
-def compiled(backbone: PreTrainedModel, prompts: int) -> ExitStack:
-    """Let norms and MLPs be compiled on a GPU while this lasts, if so many prompts pay for it."""
-    undo = ExitStack()
-    if prompts >= PROMPTS and backbone.device.type == "cuda":
-        for each in {type(part) for part in backbone.modules()}:
-            if each.__name__.endswith(PARTS):
-                undo.callback(setattr, each, "forward", each.forward)
-                each.forward = torch.compile(each.forward, dynamic=True)
-    return undo

@@ -7,24 +7,23 @@ The attention is transformers' own. Models that SHARES does not name read every 
 """
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from itertools import chain
 from os.path import commonprefix
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
+from .. import InputError
 from ..io import is_of_memory
 from ..models.checkpoints import length_limit
 from ..models.conversations import Ids, Inputs
-from ..models.files import enough_memory
-from ..models.hardware import release
 from ..models.reward_models import RewardModel
 from .products import computing
 
@@ -35,9 +34,6 @@ SHARES += ("mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
 WIDTH = 128  # nodes of a row; it has more where replies are longer than half of it
 TOKENS = {"cpu": 512, "mps": 8192, "cuda": 32768}  # read together
-SLOWER = 1.5  # times as many tokens, from which on the user is told
-TOLD: WeakSet[PreTrainedModel] = WeakSet()  # backbones whose slow reading was reported
-
 
 Row = list[tuple[Ids, list[int]]]  # what is read, and the nodes of each reply
 
@@ -63,7 +59,7 @@ class Reader:
 
     - limit: how long replies may be that are read behind the prompt; 0 if conversations are read
       whole
-    - tokens: read together; fewer once memory ran out
+    - tokens: read together; half as many once memory ran out
     - stage: what reads, a backbone or one layer
     - hidden, cache: the stage's output at the prompt, (prompt, d), and its keys and values there
     """
@@ -71,10 +67,10 @@ class Reader:
     usual = TOKENS
     per_shard = 8192  # replies of a vocabulary that are written together
 
-    def __init__(self, model: RewardModel, inputs: Inputs, tokens: int | None = None):
+    def __init__(self, model: RewardModel, inputs: Inputs):
         self.model, self.inputs = model, inputs
         self.stage: Any = model.backbone
-        self.tokens = tokens or self.usual[torch.device(model.device).type]
+        self.tokens = self.usual[torch.device(model.device).type]
         self.length = len(inputs.prefix_ids)
         skips = model.read_at == "last_not_pad"
         self.padding = model.pad_token_id if skips else None
@@ -95,24 +91,18 @@ class Reader:
         return min(window, length_limit(config) or sys.maxsize)
 
     def read_prompt(self) -> None:
-        """Read the prompt, or report that every conversation is read whole."""
+        """Read the prompt, or say that every conversation is read whole."""
         if not self.limit:
             return self.report()
-        with enough_memory("read a prompt"), computing(self.model):
+        with computing(self.model):
             self.enter(torch.tensor([self.inputs.prefix_ids]))
 
     def report(self) -> None:
-        """Print once per backbone that conversations are read whole, and what it costs."""
-        replies = self.inputs.suffixes
-        once = self.length + sum(map(len, replies))
-        times = 1 + self.length * (len(replies) - 1) / once
-        if times >= SLOWER and self.model.backbone not in TOLD:
-            TOLD.add(self.model.backbone)
-            tqdm.write(
-                f"{self.model.nickname}: every conversation is read whole, which is exact but "
-                f"reads {times:.1f} times as many tokens",
-                file=sys.stderr,
-            )
+        """Say, once for a model, that conversations are read whole."""
+        warnings.warn(
+            f"{self.model.nickname}: every conversation is read whole, which is exact but slower",
+            stacklevel=2,
+        )
 
     @torch.no_grad()
     def enter(self, given: Tensor) -> None:
@@ -129,10 +119,19 @@ class Reader:
 
     @torch.inference_mode()
     def rewards(self, replies: Sequence[Ids]) -> np.ndarray:
-        """Return the rewards of replies, (n,) float32; (n, outputs) if the head has several."""
+        """Return the rewards of replies, (n,) float32; (n, outputs) if the head has several.
+
+        InputError for rewards that are not finite.
+        """
         found, order = self.in_batches(replies, self.rewards_of)
         # waits for the device once, not in each batch
-        return torch.cat(found).float().cpu().numpy()[np.argsort(order)]
+        rewards = torch.cat(found).float().cpu().numpy()
+        if not np.isfinite(rewards).all():
+            raise InputError(
+                f"{self.model.nickname} gives rewards that are not finite; load it with dtype "
+                "float32, or download it again: its weights may be damaged"
+            )
+        return rewards[np.argsort(order)]
 
     def rewards_of(self, rows: Rows) -> Tensor:
         return self.read(rows, self.states(rows, rows.ids))
@@ -148,8 +147,7 @@ class Reader:
     def gradients_of(self, rows: Rows) -> list[Tensor]:
         embed = self.model.backbone.get_input_embeddings()
         given = embed(rows.ids.to(self.model.device)).detach().requires_grad_()
-        # a reward that is read in the prompt depends on no reply
-        total = self.read(rows, self.states(rows, given)).sum() + 0 * given.sum()
+        total = self.read(rows, self.states(rows, given)).sum()
         [gradient] = torch.autograd.grad(total, given)
         flat = gradient.flatten(0, 1).float()
         start = 0 if self.limit else self.length
@@ -207,30 +205,28 @@ class Reader:
         longest = max(map(len, replies))
         if longest > self.limit:
             self.limit = 0
-        before = () if self.limit else self.inputs.prefix_ids
-        read = [(*before, *reply) for reply in replies]
-        lengths = [0 if self.limit else len(ids) for ids in read]
-        order = sorted(range(len(read)), key=lambda i: (lengths[i], read[i]))
-        width = 0 if alone or not self.limit else max(WIDTH, 2 * longest)
+        read = [tuple(reply) for reply in replies]
+        width = 0 if alone else max(WIDTH, 2 * longest)
+        if not self.limit:
+            read = [self.inputs.prefix_ids + reply for reply in read]
+            width = 0
+        order = sorted(range(len(read)), key=read.__getitem__)
+        if not self.limit:
+            order.sort(key=lambda i: len(read[i]))
         rows = rows_of([read[i] for i in order], width)
         found: list = []
-        done = 0
-        while done < len(rows):
-            some = rows[done : done + max(1, self.tokens // size_of(rows[done]))]
-            if not self.limit:
+        while rows:
+            some = rows[: max(1, self.tokens // size_of(rows[0]))]
+            if not self.limit:  # conversations of one length
                 some = [row for row in some if size_of(row) == size_of(some[0])]
             try:
                 with computing(self.model):
                     found.append(function(laid_out(some, self.limit > 0)))
-                done += len(some)
-                continue
+                rows = rows[len(some) :]
             except (RuntimeError, MemoryError) as error:
                 if len(some) == 1 or not is_of_memory(error):
-                    with enough_memory("read one row of replies"):
-                        raise
-            # Out of the except clause, whose traceback holds the batch that was too large
-            release()
-            self.tokens = size_of(some[0]) * len(some) // 2
+                    raise
+                self.tokens = size_of(some[0]) * len(some) // 2
         return found, order
 
 
@@ -259,25 +255,26 @@ def size_of(row: Row) -> int:
 def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
     """Return rows as they are read, filled up to one width; what nodes see for trees alone."""
     width = max(map(size_of, rows))
+    replies = [reply for row in rows for reply, _ in row]
+    nodes = [
+        [number * width + node for node in path]
+        for number, row in enumerate(rows)
+        for _, path in row
+    ]
+    each = [*chain(*nodes)]
     ids, depths = np.zeros((2, len(rows), width), np.int64)
-    seen = np.tile(np.eye(width * are_trees, dtype=bool), (len(rows), 1, 1))
-    replies: list[Ids] = []
-    nodes: list[list[int]] = []
-    for number, row in enumerate(rows):
-        paths = [path for _, path in row]
-        flat = [node for path in paths for node in path]
-        ids[number, flat] = [token for reply, _ in row for token in reply]
-        depths[number, flat] = [depth for path in paths for depth in range(len(path))]
-        if are_trees:
-            above = [
-                (node, other)
-                for path in paths
-                for depth, node in enumerate(path)
-                for other in path[:depth]
-            ]
-            seen[number][tuple(np.array(above, int).reshape(-1, 2).T)] = True
-        replies += [reply for reply, _ in row]
-        nodes += [[number * width + node for node in path] for path in paths]
+    ids.flat[each] = [*chain(*replies)]
+    depths.flat[each] = [*chain(*(range(len(path)) for path in nodes))]
+    seen = np.zeros((len(rows), width, width * are_trees), bool)
+    if are_trees:
+        pairs = [
+            (node, other % width)
+            for path in nodes
+            for depth, node in enumerate(path)
+            for other in path[: depth + 1]
+        ]
+        below, above = np.array(pairs).T
+        seen.reshape(-1, width)[below, above] = True
     tensor = torch.from_numpy
     return Rows(tensor(ids), tensor(depths), tensor(seen), replies, nodes)
 

@@ -63,7 +63,6 @@ class Run:
     # of each place: token -> value of the best reply that had it there
     best_with: list[dict[int, float]] = field(default_factory=list)
     evaluations: int = 0
-    gradients: int = 0
     improvements: list[tuple[int, float]] = field(default_factory=list)
 
     def note(self, replies: list[Reply], values: Iterable[float]) -> None:

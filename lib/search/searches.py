@@ -1,16 +1,15 @@
 """Searches from a batch of starts: one loop, in which all of them take each step together."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
 
 from .. import InputError
-from ..scoring.reader import reader_of
+from ..scoring.vocabulary import score_replies
 from .gcg import METHODS, Run, Settings, afresh
-from .objective import Objective, Reply, refuse_other, texts_of
+from .objective import Objective, Reply, texts_of
 
 
 def starts(
@@ -46,7 +45,7 @@ def starts(
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best reply that a search found, and how the search went."""
+    """The best reply that a search found."""
 
     ids: Reply
     text: str  # the ids decoded
@@ -55,10 +54,7 @@ class SearchResult:
     reward_of_text: float
     survives: bool  # whether the text comes back as the same ids
     evaluations: int  # replies scored, duplicates counted
-    gradients: int  # how many were computed
-    seconds: float  # of all searches of the batch together
     trace: tuple[tuple[int, float], ...]  # (evaluations, reward) of every new best
-    settings: Settings  # with the seed of this start
 
 
 def search(
@@ -71,12 +67,11 @@ def search(
 
     Each search finds what it would find alone with its seed. All take their steps together: the
     model reads their replies in one call, and gives their gradients in one backward pass.
-    InputError for an unknown method, and for a start that may not be scored.
+    InputError for a start that may not be scored.
     """
-    began = time.perf_counter()
     settings = settings or Settings()
     replies = [tuple(map(int, start)) for start in starts]
-    _refuse(objective, replies, settings)
+    _refuse(objective, replies)
     method, budget = METHODS[settings.method], settings.budget
     runs = [
         Run(reply, np.random.default_rng(settings.seed + number))
@@ -92,8 +87,8 @@ def search(
         if method.gains:
             replies = [run.reply for run in running]
             gains = objective.gains(replies, method.centred)
-            for run, run.gains in zip(running, gains, strict=True):
-                run.gradients += 1
+            for run, of_run in zip(running, gains, strict=True):
+                run.gains = of_run
         # the candidates of all searches, in one call
         for part in method.parts:
             candidates = [part(objective, run, settings) for run in running]
@@ -110,17 +105,11 @@ def search(
             _score(objective.values, stalled, fresh, budget)
             for run in stalled:
                 run.move(afresh=True)
-    return _results(objective, runs, settings, time.perf_counter() - began)
+    return _results(objective, runs)
 
 
-def _refuse(objective: Objective, starts: list[Reply], settings: Settings) -> None:
-    """Raise InputError for settings that no search can have, and for a start that may not be
-    scored.
-    """
-    refuse_other("method", settings.method, METHODS)
-    for name in ("budget", "width", "top_k", "patience"):
-        if (number := getattr(settings, name)) < 1:
-            raise InputError(f"{name} must be 1 or more, not {number}")
+def _refuse(objective: Objective, starts: list[Reply]) -> None:
+    """Raise InputError for a start that may not be scored."""
     for start in starts:
         if not len(start) or not np.isin(start, objective.allowed).all():
             raise InputError(
@@ -148,32 +137,23 @@ def _score(
         run.note(some, [next(values) for _ in some])
 
 
-def _results(
-    objective: Objective, runs: list[Run], settings: Settings, seconds: float
-) -> list[SearchResult]:
+def _results(objective: Objective, runs: list[Run]) -> list[SearchResult]:
     found = [run.best[0] for run in runs]
-    model = objective.model
-    texts = texts_of(model, found)
-    inputs = model.inputs_for(objective.prompt, texts)
-    read = reader_of(model)(model, inputs).rewards(inputs.suffixes)[inputs.group]
-    survive = objective.survives(found)
+    texts = texts_of(objective.model, found)
+    rewards = score_replies(objective.model, objective.prompt, texts).tolist()
+    survive = objective.survives(found).tolist()
     results = []
     for number, run in enumerate(runs):
-        trace = tuple(
-            (count, objective.sign * value) for count, value in run.improvements
-        )
+        trace = [(count, objective.sign * value) for count, value in run.improvements]
         results.append(
             SearchResult(
                 ids=found[number],
                 text=texts[number],
                 reward=objective.sign * run.best[1],
-                reward_of_text=float(read[number]),
-                survives=bool(survive[number]),
+                reward_of_text=rewards[number],
+                survives=survive[number],
                 evaluations=run.evaluations,
-                gradients=run.gradients,
-                seconds=seconds,
-                trace=trace,
-                settings=replace(settings, seed=settings.seed + number),
+                trace=tuple(trace),
             )
         )
     return results

@@ -11,6 +11,7 @@ import pytest
 import statsmodels.api as sm
 import tiny
 import torch
+from lib.scoring.tokenizers import kept_counts
 from scipy import stats
 
 from audit import __main__ as run
@@ -18,7 +19,6 @@ from audit.card import exploits, making, measures, page, random_heads, replies
 from audit.card.making import Card
 from audit.opening import open_model
 from lib.alignment import kinds
-from lib.scoring.tokenizers import kept_counts
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import ITEMS, WORDS, Collection
 from lib.tables.stems import stems

@@ -276,14 +276,15 @@ from lib.tables.collection import Collection
 len(scores.read_all(Collection(collection)))
 """
 SCORING = """
-from lib.models import reward_models
+from lib.models import conversations, reward_models
 from lib.scoring import vocabulary
 from lib.tables import scores
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
 loaded = open_model(model, device="cpu")
 path = scores.path_of(Collection(collection), loaded.nickname)
-ids = vocabulary.sample(loaded, tokens)
+known = conversations.vocabulary(loaded.tokenizer)["token_id"]
+ids = known.sample(tokens, random_state=0).tolist()
 len(vocabulary.score_vocabulary(loaded, read_prompts(prompts), path, token_ids=ids, progress=False))
 """
 PARAMETERS = (

@@ -2,21 +2,16 @@
 in transformers does.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import oracle
 import pytest
 import tiny
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from audit.opening import open_model as load
-from lib import InputError
 from lib.scoring import vocabulary
-from lib.scoring.reader import Reader, laid_out, rows_of
+from lib.scoring.reader import Reader
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 CLOSING = {"linear_llama": "<|eot_id|>", "linear_gemma2": "\n", "linear_qwen3": "Ċ"}
@@ -108,24 +103,6 @@ def test_reading_whole_and_reading_apart_agree(model):
     )
 
 
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
-def test_the_rule_is_transformers_own(model, data):
-    ids = data.draw(
-        st.lists(st.sampled_from([model.pad_token_id, 5, 6]), min_size=1, max_size=6)
-    )
-    ids = tuple(ids)
-    read = Reader(model, model.inputs_for(PROMPT, ["love"]))
-    prefix = read.inputs.prefix_ids
-    last = max(i for i, t in enumerate(prefix + ids) if t != model.pad_token_id)
-    read.hidden = torch.arange(len(prefix) * 1.0)[:, None]  # the place itself
-    states = len(prefix) + torch.arange(len(ids) * 1.0)[None, :, None]
-    rule = {"read_at": model.read_at, "pad_token_id": model.pad_token_id}
-    read.model = SimpleNamespace(head=lambda at, _: at[:, 0], **rule)
-    [place] = read.read(laid_out(rows_of([ids], 0)), states)
-    assert int(place) == last
-
-
 def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
     read = Reader(model, model.inputs_for(PROMPT, ["love"]))
     pad = model.pad_token_id
@@ -133,21 +110,6 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
     assert (gradient[0] != 0).any() and not gradient[1:].any()
     # the prompt is read, whatever the reply
     assert not of_pads.any()
-
-
-def test_the_rule_is_recorded_and_told(folder, model, tmp_path, capsys):
-    table = vocabulary.score_vocabulary(
-        model, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
-    )
-    assert table.attrs["metadata"]["read_at"] == "last_not_pad"
-    assert "read at the last token that is not pad, as transformers does" in "".join(
-        capsys.readouterr()
-    )
-    last = load(str(folder), device="cpu", read_at="last")
-    with pytest.raises(InputError, match="other settings .read_at."):
-        vocabulary.score_vocabulary(
-            last, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
-        )
 
 
 @pytest.mark.parametrize(
@@ -162,6 +124,3 @@ def test_the_rule_is_recorded_and_told(folder, model, tmp_path, capsys):
 def test_every_head_has_its_rule(tmp_path, kind, options, read_at):
     folder = tiny.make_checkpoint(tmp_path, kind, **options)
     assert load(str(folder), device="cpu").read_at == read_at
-    wrong = "last_not_pad" if options else "first"
-    with pytest.raises(InputError, match="read_at"):
-        load(str(folder), device="cpu", read_at=wrong)

@@ -184,6 +184,9 @@ def test_what_attends_otherwise_is_read_whole_and_right(case):
     assert read.limit == (10 if "between" in case else 0)
     atol = 1e-5 * expected.std()
     np.testing.assert_allclose(read.rewards(replies), expected, rtol=0, atol=atol)
+    for reply, gradient in zip(replies, read.gradients(replies[:3]), strict=False):
+        exact = gradient_of_whole(model, inputs, reply)
+        assert (gradient - exact).norm() <= 1e-4 * exact.norm()
 
 
 def test_rows_that_one_can_draw():

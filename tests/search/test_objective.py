@@ -9,7 +9,6 @@ import oracle
 import pytest
 import tiny
 
-from lib import InputError
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -85,15 +84,6 @@ def test_gains_are_the_slopes_towards_other_embeddings(model_of, kind):
     whole = objective.gains(replies, centred=False)[1]
     shift = whole - gains  # of the present token: the same for all swaps of a place
     assert np.ptp(shift, axis=1).max() < 0.1 * within
-
-
-def test_rewards_that_are_not_finite_name_the_reply(model_of, monkeypatch):
-    objective = objective_of(model_of("linear_llama"))
-    broken = np.array([1, np.nan])
-    monkeypatch.setattr(objective.reader, "rewards", lambda suffixes: broken)
-    told = r"reply \[41, 42\] is not finite; load the model with"
-    with pytest.raises(InputError, match=told):
-        objective.values([(40, 41), (41, 42)])
 
 
 # --- which replies --------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def test_the_budget_holds_the_best_only_improves_and_the_seed_decides(model_of, 
     for budget in (1, 2, 17, 90):
         settings = Settings(method, budget=budget, width=16, patience=2)
         found, again = (search(objective, [start], settings)[0] for _ in range(2))
-        assert replace(found, seconds=0) == replace(again, seconds=0)
+        assert found == again
         assert found.evaluations == budget
         counts, rewards = np.array(found.trace).T
         assert counts[0] == 1 and (np.diff(counts) > 0).all()
@@ -143,8 +143,7 @@ def test_searches_at_once_find_what_each_finds_alone(model_of, method, mode):
     for number, found in enumerate(search(objective, starts, settings)):
         own = replace(settings, seed=3 + number)
         [alone] = search(objective, [starts[number]], own)
-        assert found.settings == own == alone.settings
-        assert (found.ids, found.gradients) == (alone.ids, alone.gradients)
+        assert (found.ids, found.text) == (alone.ids, alone.text)
         assert found.reward == pytest.approx(alone.reward, abs=1e-5)
         assert [n for n, _ in found.trace] == [n for n, _ in alone.trace]
 
@@ -222,25 +221,8 @@ def test_starts_of_each_kind_and_none_that_is_not_allowed(tmp_path):
     assert list(of([x, spaced, 40])) == ["x x x"]
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"direction": "best"}, "direction must be one of optimal, pessimal, not"),
-        ({"allowed": [40, 9999]}, "has 1 of the 2 allowed tokens; allow two or more"),
-        ({"start": ()}, r"the start \(\) is empty or holds .*; give another"),
-        ({"start": (40, 7)}, r"the start \(40, 7\) .* not allowed; give another"),
-        ({"method": "gcg"}, "method must be one of ours, .*, not 'gcg'"),
-        ({"budget": 0}, "budget must be 1 or more, not 0"),
-    ],
-)
-def test_mistakes_name_their_remedy(model_of, given, told):
-    usual = dict(
-        direction="optimal", allowed=range(40, 60), start=(40, 40), reply_mode="ids"
-    )
-    settings = {key: value for key, value in given.items() if key not in usual}
-    direction, allowed, start, mode = map((usual | given).get, usual)
-    with pytest.raises(InputError, match=told):
-        objective = Objective(
-            model_of("linear_llama"), PROMPT, direction, allowed, mode
-        )
-        search(objective, [start], Settings(**settings))
+def test_a_start_that_may_not_be_scored_is_refused(model_of):
+    objective = Objective(model_of("linear_llama"), PROMPT, "optimal", range(40, 60))
+    for start in [(), (40, 7)]:
+        with pytest.raises(InputError, match="is empty or holds .*; give another"):
+            search(objective, [start])
