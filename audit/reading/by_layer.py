@@ -118,13 +118,14 @@ def after_layers(readers: Sequence[LayerByLayer]) -> Iterator[int]:
     are read once.
     """
     model = readers[0].model
-    layers = tqdm(model.layers.each(), "layers", model.layers.count, leave=False)
-    for number, layer in layers:
-        with torch.inference_mode(), products.computing(model):
-            for reader in readers:
-                reader.through(layer)
-        del layer  # before the layer after the next is read
-        yield number
+    with tqdm(total=model.layers.count, unit=" layers", leave=False) as bar:
+        for number, layer in model.layers.each():
+            with torch.inference_mode(), products.computing(model):
+                for reader in readers:
+                    reader.through(layer)
+            del layer  # before the layer after the next is read
+            bar.update()
+            yield number
 
 
 def score_inputs(

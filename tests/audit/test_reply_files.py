@@ -415,9 +415,7 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(
     (tmp_path / "folder.csv").rmdir()
     with torch.no_grad():
         model.head.score.weight[0, 0] = torch.inf
-    with pytest.raises(
-        InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"
-    ):
+    with pytest.raises(InputError, match="gives rewards that are not finite"):
         reply_files.score_file(model, file)
     assert (
         file.read_text() == "prompt,reply\nWhy?,life\n"
