@@ -4,6 +4,7 @@ house's style.
 
 import ast
 import io
+import json
 import os
 import re
 import shutil
@@ -133,6 +134,10 @@ def tokens_by_line(source: str) -> dict[int, int]:
     return counts
 
 
+def tokens_of(node: ast.AST, counts: dict[int, int]) -> int:
+    return sum(counts.get(line, 0) for line in range(node.lineno, node.end_lineno + 1))
+
+
 def test_functions_keep_their_budget_of_tokens():
     large = {}
     for path in LIB.rglob("*.py"):
@@ -140,13 +145,75 @@ def test_functions_keep_their_budget_of_tokens():
         counts = tokens_by_line(source)
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef):
-                lines = range(node.lineno, node.end_lineno + 1)
-                large[f"{path.relative_to(LIB)} {node.name}"] = sum(
-                    counts.get(n, 0) for n in lines
-                )
-    assert {
-        name: tokens for name, tokens in large.items() if tokens > MOST_IN_FUNCTION
-    } == {}
+                tokens = tokens_of(node, counts)
+                large |= {node.name: tokens} if tokens > MOST_IN_FUNCTION else {}
+    assert large == {}
+
+
+# --- what the notebooks need ----------------------------------------------------------------------
+
+MOST_UNREACHED = 470  # tokens; only downwards
+
+
+def imports_of(tree: ast.AST, package: str) -> dict[str, str]:
+    """What the imports of a file bind: name -> its whole name. package: of the file."""
+    bound = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")
+            above = above[: len(above) + 1 - node.level] if node.level else []
+            place = ".".join(filter(None, [*above, node.module]))
+            names = {each.asname or each.name: each.name for each in node.names}
+            bound |= {name: f"{place}.{real}" for name, real in names.items()}
+    return bound
+
+
+def named_in(node: ast.AST, module: str, bound: dict[str, str]) -> set[str]:
+    """The whole names that code names: those of its module, of imports, and of imported modules."""
+    found = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            found.add(bound.get(each.id, f"{module}.{each.id}"))
+        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            found.add(f"{bound.get(each.value.id)}.{each.attr}")
+    return found
+
+
+def test_what_no_notebook_and_no_command_reaches_is_little():
+    """Names are followed from the numbered notebooks and lib/run.py."""
+    defined, reached, todo, size = {}, set(), set(), {}
+    for path in LIB.rglob("*.py"):
+        source = path.read_text()
+        tree, counts = ast.parse(source), tokens_by_line(source)
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = module.removesuffix(".__init__")
+        is_package = path.name == "__init__.py"
+        bound = imports_of(tree, module if is_package else module.rpartition(".")[0])
+        # what one module takes from another may be named as its own
+        defined |= {f"{module}.{name}": {place} for name, place in bound.items()}
+        for node in tree.body:
+            named = named_in(node, module, bound)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined[f"{module}.{node.name}"] = named
+                size[f"{module}.{node.name}"] = tokens_of(node, counts)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+                targets = [each.id for each in targets if isinstance(each.ctx, ast.Store)]
+                defined |= {f"{module}.{name}": named for name in targets}
+            else:
+                todo |= named
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text())["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        tree = ast.parse("\n".join("".join(cell["source"]) for cell in code))
+        todo |= named_in(tree, "notebook", imports_of(tree, ""))
+    todo |= {name for name in defined if name.startswith("lib.run.")}
+    while todo:
+        name = todo.pop()
+        reached.add(name)
+        todo |= defined.get(name, set()) - reached
+    left = {name: size[name] for name in size.keys() - reached if "__" not in name}
+    assert sum(left.values()) <= MOST_UNREACHED, sorted(left)
 
 
 def test_folders_say_what_they_hold():
