@@ -197,8 +197,12 @@ def test_what_no_notebook_and_no_command_reaches_is_little():
                 defined[f"{module}.{node.name}"] = named
                 size[f"{module}.{node.name}"] = tokens_of(node, counts)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-                targets = [each.id for each in targets if isinstance(each.ctx, ast.Store)]
+                targets = [
+                    each for each in ast.walk(node) if isinstance(each, ast.Name)
+                ]
+                targets = [
+                    each.id for each in targets if isinstance(each.ctx, ast.Store)
+                ]
                 defined |= {f"{module}.{name}": named for name in targets}
             else:
                 todo |= named
