@@ -74,7 +74,7 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     another collection, the rows have the smallest p-value of their sentence without a correction;
     notebook 11 corrects them.
 
-    InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
+    InputError for an estimate that numbers.csv does not declare.
     """
     table = stated(study, estimates)
     kept = {study: table}
@@ -93,7 +93,7 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
 
 
 def judge(study: Collection, table: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of `stated` with COLUMNS: their words, among the tests that `state` names."""
+    """Return rows of `stated` with their words, among the tests that `state` names."""
     others = _committed() if study.is_published else table.head(0)
     others = others[~others["claim"].isin(table["claim"])]
     judged = with_words(answers(pd.concat([table, others])))
@@ -103,18 +103,12 @@ def judge(study: Collection, table: pd.DataFrame) -> pd.DataFrame:
 def stated(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
     """Return estimates, as `state` takes them, as rows with KEPT."""
     table = pd.DataFrame(estimates)
-    for name in set(table) - {"claim", "quantity", *STATED}:
-        raise InputError(
-            f"an estimate has no field '{name}'; choose among {', '.join(STATED)}"
-        )
-    table = table.reindex(columns=["claim", "quantity", *STATED])
-    table = table.rename(columns={"remark": "note"})
+    fields = ["claim", "quantity", *STATED]
+    assert {*table} <= {*fields}, f"an estimate has other fields than {fields}"
+    table = table.reindex(columns=fields).rename(columns={"remark": "note"})
     texts = [*NAMES, "note", "evidence"]
     table[texts] = table[texts].astype(object).fillna("")
-    for row in table[table.duplicated(NAMES)].itertuples():
-        raise InputError(
-            f"{row.quantity} of {row.claim} is stated twice; give each row its own quantity"
-        )
+    assert not table.duplicated(NAMES).any(), "a quantity is stated twice"
     is_counted = table["evidence"].eq(COUNTED)
     on_replies = table["claim"].map(sections()).eq("5")
     counted_in = on_replies.map({True: "printed replies", False: "whole vocabularies"})
@@ -134,15 +128,13 @@ def declared(table: pd.DataFrame) -> pd.DataFrame:
     )
     names = table[NAMES].reset_index(drop=True).reset_index(names="row")
     both = names.merge(numbers, on=["claim", "quantity"])
-    prompts = both["prompts"].str.split()
-    asked = zip(both["prompt"], prompts, strict=True)
-    is_asked = np.array([not some or one in some for one, some in asked], dtype=bool)
+    prompts = zip(both["prompt"], both["prompts"].str.split(), strict=True)
+    is_asked = np.array([not some or one in some for one, some in prompts], dtype=bool)
     is_of = both["models"].eq("") | both["models"].eq(both["model"])
     found = both[is_asked & is_of].drop_duplicates("row").set_index("row")[DECLARED]
-    limits = found[["within", "limit"]].apply(pd.to_numeric).astype(float)
-    found[["within", "limit"]] = limits
-    own = table.drop(columns=DECLARED, errors="ignore")
-    return own.reset_index(drop=True).join(found)
+    for name in ("within", "limit"):
+        found[name] = pd.to_numeric(found[name]).astype(float)
+    return table.reset_index(drop=True).join(found)
 
 
 def answers(table: pd.DataFrame) -> pd.DataFrame:
@@ -156,10 +148,9 @@ def answers(table: pd.DataFrame) -> pd.DataFrame:
     """
     table = declared(table)
     for row in table[table["role"].isna()].itertuples():
-        name = " ".join(filter(None, [row.quantity, row.prompt, row.model]))
         raise InputError(
-            f"'{name}' of '{row.claim}' is not declared; add it to data/paper/numbers.csv and "
-            "claims.csv"
+            f"{row.quantity} {row.prompt} of {row.claim} is not declared; add it to "
+            "data/paper/numbers.csv and claims.csv"
         )
     table = rules.judge(table)
     own = table["population"].map(TESTS)
@@ -182,7 +173,7 @@ def answers(table: pd.DataFrame) -> pd.DataFrame:
 
 def with_words(table: pd.DataFrame) -> pd.DataFrame:
     """Return rows of `answers` with corrected p-values (Benjamini and Hochberg 1995), and the word
-    and remark of each sentence; columns: COLUMNS.
+    and remark of each sentence.
     """
     table = table.reset_index(drop=True)
     table = table.assign(p_corrected=np.nan, word="", remark="")
@@ -192,7 +183,7 @@ def with_words(table: pd.DataFrame) -> pd.DataFrame:
     for claim, rows in table.groupby("claim", sort=False):
         if rows["has_word"].any():
             table.loc[rows.index, ["word", "remark"]] = _verdict(claim, rows)
-    return table[COLUMNS]
+    return table
 
 
 def primary_tests(table: pd.DataFrame) -> pd.Series:
@@ -284,15 +275,14 @@ def gather(collection: Collection) -> pd.DataFrame:
         own = [of_part for _, of_part in rows.groupby("part")]
         chosen.append(next(filter(_can_be_tested, own), own[0]))
     words = with_words(pd.concat(chosen))
-    papers = listed()[sections() != BEYOND]
-    absent = papers[~papers.index.isin(words["claim"])].reset_index()
-    absent = absent[["claim", "why"]].set_axis(["claim", "remark"], axis=1)
-    word = NOT_TESTABLE if collection.is_published else ""
-    rows = pd.concat([words.astype(object), absent.assign(word=word)])
-    place = listed().index.get_indexer
-    rows = rows.sort_values("claim", key=place, kind="stable", ignore_index=True)
-    rows = rows.fillna(dict.fromkeys(TEXTS, ""))
-    return rows.astype(dict.fromkeys(NUMERIC, float))
+    sentences = listed().reset_index()[["claim", "section", "why"]]
+    is_shown = (sentences["section"] != BEYOND) | sentences["claim"].isin(
+        words["claim"]
+    )
+    rows = sentences[is_shown].merge(words, "left", on="claim")
+    absent = NOT_TESTABLE if collection.is_published else ""
+    rows = rows.fillna({"word": absent, "remark": rows["why"]})
+    return rows.fillna(dict.fromkeys([*TEXTS, "said"], ""))
 
 
 def _kept_rows(collection: Collection) -> list[pd.DataFrame]:
@@ -320,19 +310,12 @@ def _committed() -> pd.DataFrame:
 
 
 def read_claims(path, columns: Iterable[str] = COLUMNS) -> pd.DataFrame:
-    """Return a table of claims as it was written. InputError names a file that is none, and how
-    to have it again.
-    """
+    """Return a table of claims as it was written."""
     texts = dict.fromkeys(TEXTS, str)
     empty = dict.fromkeys(NUMERIC, "")
-    try:
-        table = pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=texts)
-        numeric = [name for name in columns if name in NUMERIC]
-        return table[columns].astype(dict.fromkeys(numeric, float))
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{path} holds no claims; to have them written again, run: make published"
-        ) from error
+    table = pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=texts)
+    numeric = [name for name in columns if name in NUMERIC]
+    return table[columns].astype(dict.fromkeys(numeric, float))
 
 
 def scorecard(table: pd.DataFrame) -> pd.DataFrame:
@@ -344,9 +327,8 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
     says what the number is.
     """
     cards = {}
-    rows = declared(table).fillna({"paper": "", "said": ""})
-    rows["place"] = rows["role"].map({"primary": 0, "printed": 1}).fillna(2)
-    for claim, own in rows.groupby("claim", sort=False):
+    places = table["role"].map({"primary": 0, "printed": 1}).fillna(2)
+    for claim, own in table.assign(place=places).groupby("claim", sort=False):
         own = own.sort_values("place", kind="stable")
         first = own.iloc[0]
         recipe = own.loc[own["paper"].ne("").idxmax()]  # the first if none is printed
