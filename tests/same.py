@@ -132,7 +132,8 @@ def computed(job: Job) -> list[dict]:
         )
         keep(
             "claims",
-            columns(order) | {"words": hashlib.sha256(words.encode()).hexdigest()[:12]},
+            columns(order[claims.COLUMNS])
+            | {"words": hashlib.sha256(words.encode()).hexdigest()[:12]},
         )
         return claims.scorecard(table)
 
