@@ -19,7 +19,7 @@ TEXTS = 30_000  # the signs of all pairs of them would take 7.2 GB
 LEAST, MOST = 0.1, 4  # GB; a kernel with pandas has more than .1
 FEWER = {
     "02": {"resamples": 50},
-    "03": {"permutations": 200},
+    "03": {"shuffles": 40},
     "07": {"resamples": 20},
     "08": {"budget": 32, "long_budget": 8, "swaps": 100, "few": 32, "repeats": 2},
     "09": {"resamples": 20},

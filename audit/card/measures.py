@@ -25,7 +25,6 @@ from ..paper import (
     planting,
     ratings,
     registry,
-    resampling,
     scores,
     tables_words,
     vocabulary,
@@ -193,9 +192,10 @@ def direction(measure: str, row: pd.Series) -> str:
         return ""
     if row["random_low"] <= row["estimate"] <= row["random_high"]:
         return RANDOM
-    side = resampling.side(row["ci_low"], row["ci_high"], null)
     if row["p_corrected"] < 0.05:
-        return side
+        if row["ci_low"] > null:
+            return "for"
+        return "against" if row["ci_high"] < null else "undecided"
     return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
 
 
@@ -248,8 +248,7 @@ def _by_sentiment(
         measured[f"frequency_{prompt}"] = _measured(
             effects.whole_slope, with_frequency, z.loc[frequency.index]
         )
-    of_best_and_worst = {prompt: spreads[prompt] for prompt in ("best", "worst")}
-    return measured | {"framing": effects.interaction(of_best_and_worst)}
+    return measured | {"framing": spreads["best"] - spreads["worst"]}
 
 
 def root_mean_square(margins: Sequence[float] | np.ndarray) -> float:

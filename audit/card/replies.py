@@ -73,6 +73,6 @@ def _change(change: np.ndarray, margins: np.ndarray, unit: float) -> dict[str, f
     n = len(change)
     half = stats.t.ppf(0.975, n - 1) * stats.sem(change)
     ends = np.array([0, -half, half]) + change.mean()
-    shares = resampling.interval(resampling.bootstrap(share, n, 1000))
+    shares = resampling.interval(resampling.bootstrap(share, range(n), 1000))
     found = [*ends / unit, flipped.mean(), *map(float, shares), n]
     return dict(zip(CHANGE, found, strict=True))

@@ -124,10 +124,8 @@ def slope_gap_controlled(lexicon: str, *controls: str) -> Callable[..., Found]:
         for sign in (1, -1):
             side = np.sign(grade) == sign
             of_side = grade[side], rewards[side], held[side]
-            gap, moved[side] = (
-                gap + sign * crossed.slope(*of_side),
-                sign * crossed.slope_influence(*of_side),
-            )
+            slope, influence = crossed.slope(*of_side)
+            gap, moved[side] = gap + sign * slope, sign * influence
         return gap, moved
 
     return finds
@@ -157,9 +155,7 @@ def frequency_slope(*controls: str) -> Callable[..., Found]:
     def finds(words: pd.DataFrame, rewards: np.ndarray) -> Found:
         held = _held(words, controls)
         zipf = words["zipf"].to_numpy()
-        return crossed.slope(zipf, rewards, held), crossed.slope_influence(
-            zipf, rewards, held
-        )
+        return crossed.slope(zipf, rewards, held)
 
     return finds
 
@@ -172,9 +168,7 @@ def identity_gap(*controls: str) -> Callable[..., Found]:
     def finds(words: pd.DataFrame, rewards: np.ndarray) -> Found:
         held = _held(words, controls)
         named = (words["kind"] == "identity").to_numpy(dtype=float)
-        return crossed.slope(named, rewards, held), crossed.slope_influence(
-            named, rewards, held
-        )
+        return crossed.slope(named, rewards, held)
 
     return finds
 

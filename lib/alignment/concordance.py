@@ -8,7 +8,6 @@ items are both samples (lib.stats.crossed).
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -89,22 +88,6 @@ def _products(ranked: np.ndarray) -> np.ndarray:
     return np.concatenate(chunks).astype(float)
 
 
-def column(prompt: str, model: str) -> str:
-    """Return the name that `together` gives to the column of a model under a prompt."""
-    return f"{prompt}: {model}"
-
-
-def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one table of people's ratings and every prompt's rewards. `rewards`: prompt -> items x
-    models.
-    """
-    columns = [people.rename(PEOPLE)]
-    for prompt, of_prompt in rewards.items():
-        name_of = partial(column, prompt)
-        columns.append(of_prompt.rename(columns=name_of))
-    return pd.concat(columns, axis=1)
-
-
 def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
     both = rewards.loc[people.index]
@@ -113,25 +96,22 @@ def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
 
 
 def between_models(
-    agreed: Agreement,
-    models: Sequence[str],
-    prompts: Sequence[str],
+    agreed: Agreement, columns: Mapping[str, Sequence[str]]
 ) -> pd.DataFrame:
     """Return the mean tau of two different models with its 95% interval: `pairs, ci_low, ci_high,
     p` by prompt.
 
-    whole: the mean over the whole matrix with its diagonal of ones. Items and models are both
-    samples. A model is in many pairs, so the interval is a jackknife over models (Arvesen 1969).
-    Fewer than three models have no interval.
+    `columns`: prompt -> the models' columns. whole: the mean over the whole matrix with its
+    diagonal of ones. Items and models are both samples. A model is in many pairs, so the interval
+    is a jackknife over models (Arvesen 1969). Fewer than three models have no interval.
     """
     rows = {}
-    for prompt in prompts:
-        columns = [column(prompt, name) for name in models]
-        matrix = agreed.taus.loc[columns, columns].to_numpy()
+    for prompt, names in columns.items():
+        matrix = agreed.taus.loc[names, names].to_numpy()
         pairs = matrix[np.triu_indices(len(matrix), 1)]
         rows[prompt] = {"pairs": pairs.mean(), "whole": matrix.mean()}
-        if len(models) > 2:
-            mean = pseudo_values(agreed, columns).mean
+        if len(names) > 2:
+            mean = pseudo_values(agreed, names).mean
             rows[prompt] |= vars(mean)
     listed = pd.DataFrame.from_dict(rows, orient="index")
     return listed.reindex(columns=["pairs", "whole", "ci_low", "ci_high", "p"])
@@ -165,23 +145,18 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
     )
 
 
-def beyond_models(
-    agreed: Agreement,
-    models: Sequence[str],
-    prompts: Sequence[str],
-) -> Crossed:
+def beyond_models(agreed: Agreement, columns: Sequence[Sequence[str]]) -> Crossed:
     """Return how much more a model agrees with itself under another prompt than with other models
     under the same one.
 
-    `agreed`: of `together`. The result is a difference of mean taus, in [-2, 2]: above 0 if the
-    prompt matters less than the model. Items and models are both samples. Fewer than two prompts or
-    three models give NaN.
+    `columns`: of each prompt, the models' columns, in one order. The result is a difference of mean
+    taus, in [-2, 2]: above 0 if the prompt matters less than the model. Items and models are both
+    samples. Fewer than two prompts or three models give NaN.
     """
-    if len(models) < 3 or len(prompts) < 2:
+    models = columns[0]
+    if len(models) < 3 or len(columns) < 2:
         missing = [np.nan] * 5
-        count = len(agreed.items)
-        return Crossed(*missing, n=count, models=len(models))
-    columns = [[column(prompt, name) for name in models] for prompt in prompts]
+        return Crossed(*missing, n=len(agreed.items), models=len(models))
     places = [agreed.taus.columns.get_indexer(names) for names in columns]
     # (pairs of prompts, models) each
     first, second = np.swapaxes(list(itertools.combinations(places, 2)), 0, 1)
@@ -191,7 +166,7 @@ def beyond_models(
     values = itself - np.mean([one.values for one in between], axis=0)
     moved = itself_moved - np.mean([one.influence for one in between], axis=0)
     return Measured(
-        pd.Series(values, list(models)),
-        pd.DataFrame(moved, agreed.items, list(models)),
+        pd.Series(values, models),
+        pd.DataFrame(moved, agreed.items, models),
         cluster=agreed.cluster,
     ).mean

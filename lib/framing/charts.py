@@ -1,31 +1,42 @@
-"""Charts of section 3: slopes beside the paper's, and rewards for two prompts."""
+"""The chart of section 3: slopes beside the paper's."""
 
-import math
 from collections.abc import Mapping
 
-import matplotlib as mpl
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ..claims.claims import paper_table
 from ..show import charts
 from ..show.figures import (
     GREY,
     SIDES,
     Chart,
-    label,
-    model_label,
     new_chart,
     styled,
 )
-from .opposites import corners
 
-COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list(
-    "counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"]
-)
-# hexagons with their count as colour
-BY_COUNT = {"bins": "log", "mincnt": 1, "cmap": COUNT_COLOURS, "linewidths": 0}
-COLUMNS = 5  # small panels side by side
+PAPER, HERE = "the paper's figure", "this notebook"  # the names of sources
+
+
+def with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
+    """Return the slopes of a figure of the paper and of these models, with the column source, for
+    draw_sources.
+
+    `figure`: its table in data/paper, whose halfwidths of reading become ci_low and ci_high.
+    `ours`: columns `prompt, model, slope, ci_low, ci_high` and others. Only prompts of ours are
+    shown, in their order; models are in the paper's order.
+    """
+    paper = paper_table(figure)
+    paper = paper.assign(
+        source=PAPER,
+        ci_low=paper["slope"] - paper["halfwidth"],
+        ci_high=paper["slope"] + paper["halfwidth"],
+    )
+    rows = pd.concat([paper, ours.assign(source=HERE)])
+    place_of_model = pd.Index(rows["model"].unique()).get_indexer
+    rows = rows.sort_values("model", key=place_of_model, kind="stable")
+    prompts = ours["prompt"].unique().tolist()
+    return rows.set_index("prompt").loc[prompts].reset_index()
 
 
 @styled
@@ -91,123 +102,3 @@ def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
             markersize=5,
         )
     axes.axvline(0, color=GREY, linewidth=0.8)
-
-
-@styled
-def draw_density(
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    *,
-    title: str,
-    named: int = 6,
-    blur: bool = True,
-) -> Chart:
-    """Draw one model's rewards for prompt y over rewards for prompt x; darker = more texts (Fig 4).
-
-    `table`: a score table with one row per distinct input. `named`: how many texts of each corner
-    are named.
-    """
-    figure = new_chart(9, 9.2, title)
-    axes = figure.subplots()
-    counts = axes.hexbin(table[x], table[y], gridsize=70, **BY_COUNT)
-    bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6)
-    _label_counts(bar.ax.yaxis)
-    cloud = _leave_room(axes)
-    axes.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
-    headings = {
-        "both": "rewarded for both",
-        "neither": "for neither",
-        "good only": f"for {x} only",
-        "bad only": f"for {y} only",
-    }
-    most_extreme = corners(table, x, y, named)
-    for corner, rows in most_extreme.groupby("corner", sort=False):
-        points = rows[[x, y]].to_numpy(dtype=float)
-        axes.plot(*points.T, "o", markersize=8, mfc="none", mec="black")
-        texts = [text.strip() for text in rows["text"]]
-        names = [label(text, 16, blur=blur) for text in texts]
-        _name_corner(axes, corner, f"{headings[corner]}:", names, points, cloud)
-    return figure
-
-
-def _leave_room(axes: Axes) -> mpl.transforms.Bbox:
-    """Leave room for names beside the cloud of points; return the limits of the cloud."""
-    cloud = axes.viewLim.frozen()
-    across = 0.34 * cloud.width
-    up = 0.12 * cloud.height
-    axes.set_xlim(cloud.x0 - across, cloud.x1 + across)
-    axes.set_ylim(cloud.y0 - up, cloud.y1 + up)
-    return cloud
-
-
-def _label_counts(axis: mpl.axis.YAxis) -> None:
-    """Label the colours of counts with whole numbers."""
-    axis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
-    axis.set_minor_formatter(mpl.ticker.NullFormatter())
-
-
-def _name_corner(
-    axes: Axes,
-    corner: str,
-    heading: str,
-    names: list[str],
-    points: np.ndarray,
-    cloud: mpl.transforms.Bbox,
-) -> None:
-    """Write the names of a corner's points beside the cloud, and a heading above or below them."""
-    is_right = corner in ("both", "good only")
-    is_top = corner in ("both", "bad only")
-    middle = (cloud.y0 + cloud.y1) / 2
-    up = 0.06 * cloud.height
-    if is_top:
-        within = (middle, cloud.y1)
-        height = cloud.y1 + up
-    else:
-        within = (cloud.y0, middle)
-        height = cloud.y0 - up
-    charts.name_in_column(
-        axes,
-        names,
-        points,
-        cloud.x1 if is_right else cloud.x0,
-        gap=0.05 * cloud.height,
-        within=within,
-    )
-    axes.text(
-        0.99 if is_right else 0.01,
-        height,
-        heading,
-        fontsize=12,
-        ha="right" if is_right else "left",
-        va="center",
-        transform=axes.get_yaxis_transform(),
-    )
-
-
-@styled
-def draw_scatters(
-    tables: Mapping[str, pd.DataFrame],
-    x: str,
-    y: str,
-    *,
-    title: str,
-    notes: Mapping[str, str],
-) -> Chart:
-    """Draw rewards for prompt y over rewards for prompt x, a small panel per model (Figs 4 and A2).
-
-    `tables`: model -> score table with one row per distinct input; darker = more texts. `notes`:
-    model -> what stands below its name.
-    """
-    columns = min(len(tables), COLUMNS)
-    rows = math.ceil(len(tables) / COLUMNS)
-    figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title)
-    panels = figure.panels(len(tables), columns)
-    for axes, (name, table) in zip(panels, tables.items(), strict=True):
-        axes.hexbin(table[x], table[y], gridsize=40, **BY_COUNT)
-        axes.set_title(f"{model_label(name)}\n{notes[name]}", fontsize=11)
-        axes.tick_params(labelsize=9)
-    figure.supxlabel(f"reward, {x} (each model's own scale)", fontsize=12)
-    figure.supylabel(f"reward, {y}", fontsize=12)
-    return figure

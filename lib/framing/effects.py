@@ -8,8 +8,7 @@ influences, with words and models as samples (lib.stats.crossed).
 """
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,14 +20,11 @@ from statsmodels.regression.linear_model import OLS, RegressionResults
 from statsmodels.tools import add_constant
 
 from .. import InputError
-from ..show import display
 from ..stats import crossed
 from ..stats.crossed import Measured
-from ..tables.prompts import polarity
 
 ALL = "mean of the models"
 FEWEST = 10  # words of a sign; an interval from fewer says little
-WORDS = ("all words", "without offensive")
 KEYS = ["model", "prompt"]
 SIGNS = {1.0: "positive", -1.0: "negative"}
 
@@ -53,21 +49,6 @@ def observations(
     rows = pd.concat(pieces, ignore_index=True)
     rows["reward"] = rows["reward"].astype(float)
     return rows[["model", "prompt", *keys, "reward"]]
-
-
-def word_choices(
-    joined: Mapping[str, Mapping[str, pd.DataFrame]],
-    prompts: Sequence[str],
-) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield lexicon, choice of words (WORDS) and their observations. `joined`: lexicon -> as in
-    observations().
-    """
-    every, without = WORDS
-    for lexicon, tables in joined.items():
-        rows = observations(tables, prompts)
-        is_offensive = rows["word"].map(display.is_offensive)
-        yield lexicon, every, rows
-        yield lexicon, without, rows[~is_offensive]
 
 
 def standardised(rows: pd.DataFrame) -> pd.DataFrame:
@@ -113,21 +94,13 @@ def slopes(
 
     Columns: the group's keys, then `predictor, slope, standard_error, ci_low, ci_high, t, p, n,
     r2`. Intervals are 95%, and p is two-sided; both are the paper's, which take all words as
-    independent. Raise InputError if a group has too few words, or
-    predictors that cannot be told apart.
+    independent.
     """
     tables = []
     by = list(by)
     for key, group in rows.groupby(by, sort=False):
         design = group[list(predictors)].astype(float)
         design = add_constant(design, has_constant="add")
-        n, k = design.shape
-        if n <= k or np.linalg.matrix_rank(design) < k:
-            name = ", ".join(map(str, key))
-            raise InputError(
-                f"{n} words of {name} give no slope on {' and '.join(predictors)}; score more "
-                "words, or use a lexicon with more of them"
-            )
         table = _fit_table(OLS(group["reward"].astype(float), design).fit())
         for column, value in zip(by, key, strict=True):
             table[column] = value
@@ -160,12 +133,6 @@ def slopes_by_sign(rows: pd.DataFrame) -> pd.DataFrame:
     slopes() by `sign`.
     """
     sign = np.sign(rows["sentiment"]).map(SIGNS)
-    for label in SIGNS.values():
-        if not sign.eq(label).any():
-            raise InputError(
-                f"no {label} word has a score; score more words, or use a lexicon with more of "
-                "them"
-            )
     signed = rows.assign(sign=sign).dropna(subset="sign")
     by_sign = slopes(signed, by=[*KEYS, "sign"])
     return by_sign.drop(columns="predictor")
@@ -203,9 +170,7 @@ def whole_slope(x: ndarray, reward: ndarray) -> Moved:
     """
     first, *controls = x.reshape(len(x), -1).T
     held = np.column_stack(controls) if controls else None
-    slope = crossed.slope(first, reward, held)
-    influence = crossed.slope_influence(first, reward, held)
-    return slope, influence
+    return crossed.slope(first, reward, held)
 
 
 def slope_size(x: ndarray, reward: ndarray) -> Moved:
@@ -365,34 +330,7 @@ def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def interaction(spreads: Mapping[str, Measured]) -> Measured:
-    """Return each model's mean log_spread_ratio under prompts for good things minus the mean under
-    prompts for bad.
-
-    `spreads`: measured() of log_spread_ratio. log 2 means that the ratio of spreads is twice as
-    large when good things are asked for. It needs only the signs of sentiment, no grades and no
-    common scale. Raise InputError without a prompt of each kind.
-    """
-    sides = {prompt: polarity(prompt) for prompt in spreads}
-    times = Counter(sides.values())
-    if not (times[1] and times[-1]):
-        raise InputError(
-            "an interaction needs a prompt for good and one for bad things, as prompts=best,worst"
-        )
-    values = influence = 0
-    for prompt, spread in spreads.items():
-        weight = sides[prompt] / times[sides[prompt]]
-        values = values + weight * spread.values
-        influence = influence + weight * spread.influence
-    return Measured(values, influence)
-
-
 def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
     """Return the rows ALL of by_words(), by prompt."""
     of_all = by_word[by_word["model"] == ALL]
     return of_all.set_index("prompt").drop(columns="model")
-
-
-def means(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:
-    """Return the mean of a statistic over models by prompt: columns of by_words()."""
-    return mean_of(by_words(measured(rows, statistic)))

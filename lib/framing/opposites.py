@@ -4,7 +4,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -34,45 +33,3 @@ def correlations(
         by_text = moved.groupby(table["text"].to_numpy())
         influence[name] = by_text.sum()
     return Measured(pd.Series(values), pd.DataFrame(influence))
-
-
-def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
-    """Return the score table with two more columns: `both` = good + bad, `either` = good - bad
-    (Tables A8, A9).
-
-    Rewards are not standardised, so the prompt with the larger spread decides.
-    """
-    x = table[good].astype(float)
-    y = table[bad].astype(float)
-    return table.assign(
-        both=(x + y).astype(np.float32),
-        either=(x - y).astype(np.float32),
-    )
-
-
-def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFrame:
-    """Return the n most extreme tokens of each corner of Fig 4 (both, neither, good only, bad
-    only), in order.
-
-    A token must be extreme under both prompts: what counts is the smaller of its two distances from
-    the mean, in standard deviations. Ties are in order of token_id; one row per distinct text.
-    """
-    ordered = table.sort_values("token_id")
-    is_copy = ordered["text"].str.strip().duplicated()
-    ordered = ordered[~is_copy]
-    rewards = ordered[[good, bad]]
-    z = (rewards - rewards.mean()) / rewards.std(ddof=0)
-    x = z[good]
-    y = z[bad]
-    distances = {
-        "both": np.minimum(x, y),
-        "neither": np.minimum(-x, -y),
-        "good only": np.minimum(x, -y),
-        "bad only": np.minimum(-x, y),
-    }
-    listed = []
-    for corner, distance in distances.items():
-        ordered_by = distance.sort_values(ascending=False, kind="stable")
-        extreme = ordered_by.index[:n]
-        listed.append(ordered.loc[extreme].assign(corner=corner))
-    return pd.concat(listed, ignore_index=True)

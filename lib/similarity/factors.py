@@ -7,8 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ..claims.claims import paper_table
-
 
 def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair of different models, with the matrix's entry as value."""
@@ -16,13 +14,6 @@ def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
     names = matrix.index
     values = matrix.to_numpy()[a, b]
     return pd.DataFrame({"model_a": names[a], "model_b": names[b], "value": values})
-
-
-def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
-    """Return the models x models matrix of Fig 2A or Fig A1 (figa1_spearman, figa1_rbo) as the
-    paper prints it.
-    """
-    return paper_table(name).set_index("nickname").rename_axis(None)
 
 
 def theoretical(models: pd.DataFrame) -> dict[str, pd.DataFrame]:

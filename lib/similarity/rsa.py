@@ -7,14 +7,8 @@ import pandas as pd
 from scipy.stats import linregress
 from statsmodels.regression.linear_model import OLS, RegressionResults
 
-from ..stats.relabelling import (
-    PERMUTATIONS,
-    Predictors,
-    interval,
-    observations,
-    p_of,
-    size_of_mantel,
-)
+from ..stats import relabelling
+from ..stats.relabelling import Predictors
 
 FINAL = ("base", "rank")  # what the paper's stepwise regression keeps
 
@@ -32,7 +26,7 @@ def regress(
     models. "pairs" takes the pairs of different models; see `effects` for their intervals and
     p-values.
     """
-    outcome, design = observations(matrix, predictors, entries)
+    outcome, design = relabelling.observations(matrix, predictors, entries)
     design = pd.DataFrame(design, columns=list(predictors))
     return OLS(outcome, design.assign(intercept=1.0)).fit()
 
@@ -47,12 +41,13 @@ def effects(matrix: pd.DataFrame, predictors: Predictors) -> pd.DataFrame:
     b = regress(matrix, predictors).params
     rows = {}
     for factor in predictors:
-        low, high = interval(matrix, predictors, factor, 0.95)
+        shares, reach = relabelling.relabelled(matrix, predictors, factor)
+        low, high = relabelling.interval(shares, reach)
         rows[factor] = {
             "b": float(b[factor]),
             "ci_low": low,
             "ci_high": high,
-            "p": p_of(matrix, predictors, factor),
+            "p": relabelling.p_of(shares),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -109,7 +104,6 @@ def shuffled_control(
     matrix: pd.DataFrame,
     predictors: Predictors,
     shuffles: int = 200,
-    permutations: int = PERMUTATIONS,
 ) -> pd.DataFrame:
     """Return how often each predictor alone is significant (p < .05) once models' names are
     shuffled; 5% is right.
@@ -128,8 +122,9 @@ def shuffled_control(
         for order in orders:
             shuffled = x[np.ix_(order, order)]
             p.append(linregress(shuffled.ravel(), outcome).pvalue)
+        alone, _ = relabelling.relabelled(matrix, {name: theory}, name)
         shares[name] = {
             "published": np.mean(np.array(p) < 0.05),
-            "corrected": size_of_mantel(matrix, theory, permutations),
+            "corrected": relabelling.size_of_mantel(alone),
         }
     return pd.DataFrame.from_dict(shares, orient="index")

@@ -16,7 +16,6 @@ import pandas as pd
 from numpy import ndarray
 from scipy import stats
 
-from .. import InputError
 from ..tables.stems import stems
 
 # names of words -> the cluster of each; `list` makes each word a cluster of its own
@@ -103,15 +102,9 @@ def crossed(
     models - 1 degrees.
 
     `estimates`, `influence` and `cluster`: as in Measured. `null`: the value that p is against. The
-    variance is never less than the one over words or over models alone. Raise InputError for an
-    estimate that is missing, or that has no influence.
+    variance is never less than the one over words or over models alone.
     """
     values = estimates.astype(float)
-    absent = values.index[values.isna() | ~values.index.isin(influence.columns)]
-    if len(absent):
-        raise InputError(
-            f"{absent[0]} has no estimate with its influence of words; leave it out of the mean"
-        )
     # (clusters, models), without words that no model has read
     moved = _added_up(influence[values.index].dropna(how="all"), cluster)
     moved = moved.fillna(0.0).to_numpy(dtype=float)
@@ -162,38 +155,26 @@ def mean_influence(values):
     return deviation / (len(values) - 1)
 
 
-def slope_influence(x: ndarray, y: ndarray, controls: ndarray | None = None) -> ndarray:
-    """Return how much each word moves the least-squares slope of y on x, in units of the slope; the
-    shape of y.
+def slope(
+    x: ndarray, y: ndarray, controls: ndarray | None = None
+) -> tuple[ndarray, ndarray]:
+    """Return the least-squares slope of y on x, and how much each word moves it, in units of the
+    slope and the shape of y.
 
     `x`: (n,). `y`: (n,) or (n, models) rewards of the same words. `controls`: (n, k), held
     constant. A residual is divided by one less its leverage, as in HC3 (MacKinnon and White 1985),
-    so that the sum of squares is the HC3 variance.
-    """
-    others, own = _beyond(x, controls)
-    orthogonal, _ = np.linalg.qr(np.column_stack([x, others]))
-    residual = y - orthogonal @ (orthogonal.T @ y)
-    leverage = (orthogonal**2).sum(axis=1)
-    weight = own / (own @ own) / (1 - leverage)
-    return (residual.T * weight).T
-
-
-def slope(x: ndarray, y: ndarray, controls: ndarray | None = None) -> ndarray:
-    """Return the least-squares slope of y on x with the controls held constant; arguments as in
-    slope_influence.
-    """
-    _, own = _beyond(x, controls)
-    return own @ y / (own @ own)
-
-
-def _beyond(x: ndarray, controls: ndarray | None) -> tuple[ndarray, ndarray]:
-    """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not
-    predict.
+    so that the sum of squares of the influence is the HC3 variance.
     """
     others = np.ones((len(x), 1))
     if controls is not None:
         others = np.column_stack([others, controls])
-    return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
+    # the part of x that the controls do not predict
+    own = x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
+    orthogonal, _ = np.linalg.qr(np.column_stack([x, others]))
+    residual = y - orthogonal @ (orthogonal.T @ y)
+    leverage = (orthogonal**2).sum(axis=1)
+    weight = own / (own @ own)
+    return weight @ y, (residual.T * weight / (1 - leverage)).T
 
 
 def log_sd_influence(values: ndarray) -> ndarray:

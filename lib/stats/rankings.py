@@ -22,14 +22,10 @@ def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
 
 
 def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
-    """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2
-    has n = 22).
+    """Return the n optimal and the n pessimal tokens, at most half of the table each, with `end` =
+    optimal or pessimal (Table 2 has n = 22).
     """
-    most = len(table) // 2
-    if not 1 <= n <= most:
-        raise InputError(
-            f"{len(table)} tokens have no {n} optimal and {n} pessimal ones; choose n up to {most}"
-        )
+    n = min(n, len(table) // 2)
     order = ranked(table, prompt)
     optimal = order.head(n).assign(end="optimal")
     pessimal = order.tail(n).assign(end="pessimal")
@@ -46,13 +42,12 @@ def side_by_side(
 
     Index: (end, position). Position 1 is the most optimal or the most pessimal text.
     """
-    texts = {
-        name: ends(table, prompt, n)["text"].array for name, table in tables.items()
-    }
+    texts = {}
+    for name, table in tables.items():
+        texts[name] = ends(table, prompt, n)["text"].array
     places = [*range(1, n + 1)]
-    listed = [("optimal", place) for place in places]
-    listed += [("pessimal", place) for place in reversed(places)]
-    index = pd.MultiIndex.from_tuples(listed, names=["end", "position"])
+    of_ends = [["optimal"] * n + ["pessimal"] * n, places + places[::-1]]
+    index = pd.MultiIndex.from_arrays(of_ends, names=["end", "position"])
     return pd.DataFrame(texts, index)
 
 
@@ -63,24 +58,6 @@ def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
         table = reward.rename("reward").rename_axis("text").reset_index()
         tables[name] = table.assign(token_id=table.index)
     return side_by_side(tables, "reward", n)
-
-
-def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.DataFrame:
-    """Return the share of the n optimal (or pessimal) texts that two models share, models x models,
-    in [0, 1].
-
-    `rewards`: texts x models. By chance two models share n / len(rewards).
-    """
-    return overlap_of_lists(side_by_side_shared(rewards, n).loc[end])
-
-
-def overlap_of_lists(listed: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of each two columns' texts that both list, models x models, in [0, 1].
-
-    `listed`: places x models, the texts of one end, each once. The place does not matter.
-    """
-    shares = {name: listed.isin({*texts}).mean() for name, texts in listed.items()}
-    return pd.DataFrame(shares)
 
 
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:

@@ -2,15 +2,13 @@
 intervals by simulation.
 """
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
 from lib.alignment import concordance
-from lib.alignment.concordance import PEOPLE, agreement, column
+from lib.alignment.concordance import PEOPLE, agreement
 
 
 def made_up(items=40, models=4, seed=0):
@@ -82,38 +80,38 @@ def test_pseudo_values_are_the_jackknife_over_models():
 
 
 def test_two_models_have_a_mean_and_no_interval():
-    agreed = agreement(made_up(models=2).rename(columns=partial(column, "GE")))
-    means = concordance.between_models(agreed, ["m0", "m1"], ["GE"]).loc["GE"]
-    assert means["pairs"] == pytest.approx(
-        agreed.taus.loc["GE: m0", "GE: m1"]
-    ) and np.isnan(means["ci_low"])
+    agreed = agreement(made_up(models=2))
+    means = concordance.between_models(agreed, {"GE": ["m0", "m1"]}).loc["GE"]
+    assert means["pairs"] == pytest.approx(agreed.taus.loc["m0", "m1"])
+    assert np.isnan(means["ci_low"])
 
 
 def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
-    names = [column("GE", name) for name in "abc"]
+    names = list("abc")
     taus = pd.DataFrame([[1, 0.2, 0.4], [0.2, 1, 0.6], [0.4, 0.6, 1]], names, names)
     agreed = concordance.Agreement(taus, np.zeros((5, 3, 3)), pd.RangeIndex(5))
-    means = concordance.between_models(agreed, list("abc"), ["GE"]).loc["GE"]
+    means = concordance.between_models(agreed, {"GE": names}).loc["GE"]
     assert means["pairs"] == pytest.approx(0.4)  # (.2 + .4 + .6) / 3
     assert means["whole"] == pytest.approx((3 + 2 * 1.2) / 9)  # = .6
 
 
 def test_a_prompt_that_changes_nothing_lies_beyond_models_and_another_question_below():
-    table = made_up(items=300, models=6, seed=3)
-    people, rewards = table[PEOPLE], table.drop(columns=PEOPLE)
-    other = pd.DataFrame(
-        np.random.default_rng(4).normal(size=rewards.shape),
-        rewards.index,
-        rewards.columns,
-    )
-    models = list(rewards)
-    same = agreement(concordance.together(people, {"A": rewards, "B": rewards}))
-    found = concordance.beyond_models(same, models, ["A", "B"])
-    between = concordance.between_models(same, models, ["A"]).loc["A", "pairs"]
-    assert found.estimate == pytest.approx(1 - between) and found.ci_low > 0
-    asked = agreement(concordance.together(people, {"A": rewards, "B": other}))
-    assert concordance.beyond_models(asked, models, ["A", "B"]).ci_high < 0
-    assert np.isnan(concordance.beyond_models(asked, models, ["A"]).estimate)
+    rewards = made_up(items=300, models=6, seed=3).drop(columns=PEOPLE)
+    other = np.random.default_rng(4).normal(size=rewards.shape)
+    other = pd.DataFrame(other, rewards.index, rewards.columns)
+    columns = [[f"{prompt}: {name}" for name in rewards] for prompt in "AB"]
+
+    def found(second):
+        both = [rewards.add_prefix("A: "), second.add_prefix("B: ")]
+        agreed = agreement(pd.concat(both, axis=1))
+        between = concordance.between_models(agreed, {"A": columns[0]})
+        beyond = concordance.beyond_models(agreed, columns)
+        return beyond, between.loc["A", "pairs"]
+
+    same, between = found(rewards)
+    assert same.estimate == pytest.approx(1 - between) and same.ci_low > 0
+    asked, _ = found(other)
+    assert asked.ci_high < 0
 
 
 def mean_with_people(agreed, models):

@@ -13,7 +13,6 @@ from statsmodels.tools import add_constant
 from lib import InputError
 from lib.claims import claims
 from lib.framing import effects, opposites
-from lib.tables.prompts import polarity, with_polarity
 
 
 def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more):
@@ -59,34 +58,7 @@ def planted(
     return pd.concat(frames, ignore_index=True)
 
 
-# --- prompts and observations ---------------------------------------------------------------------
-
-
-def test_a_prompt_is_taken_apart_by_its_name():
-    names = [
-        "best",
-        "greatest",
-        "good_time_one",
-        "worst",
-        "bad_ever_one",
-        "terrible_world_single",
-    ]
-    assert [polarity(prompt) for prompt in names] == [1, 1, 1, -1, -1, -1]
-    assert with_polarity(["worst", "lovely", "best_moon_one", "bad_time_one"]) == [
-        "worst",
-        "bad_time_one",
-    ]
-
-
-@pytest.mark.parametrize(
-    "name", ["lovely", "best_ever", "best_ever_one_more", "best_moon_one", ""]
-)
-def test_a_prompt_of_unknown_polarity_is_refused(name):
-    with pytest.raises(
-        InputError,
-        match="asks for good or bad things is unknown; name it by its adjective, one of best",
-    ):
-        polarity(name)
+# --- observations ---------------------------------------------------------------------
 
 
 def test_observations_have_one_row_per_model_prompt_and_word():
@@ -150,20 +122,6 @@ def test_a_slope_by_hand():
         "greatest",
         "sentiment",
     )
-
-
-def test_too_few_words_and_predictors_that_are_one_are_refused():
-    with pytest.raises(
-        InputError,
-        match="2 words of M, greatest give no slope on sentiment; score more words",
-    ):
-        effects.slopes(SIX.head(2))
-    with pytest.raises(
-        InputError, match="6 words of M, greatest give no slope on sentiment and twice"
-    ):
-        effects.slopes(SIX.assign(twice=2 * SIX["sentiment"]), ["sentiment", "twice"])
-    with pytest.raises(InputError, match="no negative word has a score"):
-        effects.slopes_by_sign(SIX[SIX["sentiment"] > 0])
 
 
 def test_slopes_by_sign_are_fitted_apart_and_leave_neutral_words_out():
@@ -361,25 +319,3 @@ def test_the_error_of_a_correlation_is_as_theory_says(score_table):
     assert found.by_model().loc["M", "standard_error"] == pytest.approx(
         theory, rel=0.06
     )
-
-
-def test_corners_are_extreme_in_both_directions(score_table):
-    texts = ["life", " life", "joy", "war", "null", "tea"]
-    table = score_table(texts, best=[2, 2, 2, -2, -2, 0], worst=[2, 2, -2, 2, -2, 0])
-    found = opposites.corners(table, "best", "worst", 1).set_index("corner")["text"]
-    assert found.to_dict() == {
-        "both": "life",
-        "neither": "null",
-        "good only": "joy",
-        "bad only": "war",
-    }
-    assert opposites.corners(table, "best", "worst", 2).query("corner == 'both'")[
-        "text"
-    ].tolist() == ["life", "tea"]
-    stretched = table.assign(worst=100 * table["worst"] - 7)
-    assert opposites.corners(stretched, "best", "worst", 1)["text"].tolist() == [
-        "life",
-        "null",
-        "joy",
-        "war",
-    ]

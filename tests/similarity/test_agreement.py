@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.spatial.distance import pdist, squareform
 
 from lib.similarity import agreement
 
@@ -15,7 +16,8 @@ from lib.similarity import agreement
 
 
 def test_moments_of_four_rewards():
-    found = agreement.moments({"M": [0, 0, 0, 4]}, resamples=10).loc["M"]
+    table = pd.DataFrame({"M": [0, 0, 0, 4]})
+    found = agreement.moments(table, resamples=10).loc["M"]
     assert found["n"] == 4
     assert found["mean"] == pytest.approx(1)
     # population variance, ddof 0
@@ -23,15 +25,16 @@ def test_moments_of_four_rewards():
     assert found["skewness"] == pytest.approx((3 * (-1) ** 3 + 3**3) / 4 / 3**1.5)
 
 
-def test_moments_agree_with_scipy_far_from_zero():
+def test_intervals_of_moments_hold_their_estimates_and_turn_with_the_rewards():
     rewards = -30_000 + 0.01 * np.random.default_rng(0).gamma(2, size=5000)
-    found = agreement.moments({"M": rewards}, resamples=10).loc["M"]
-    assert found["skewness"] == pytest.approx(stats.skew(rewards), rel=1e-6)
-    assert found["variance"] == pytest.approx(rewards.var(), rel=1e-6)
-    mirrored = agreement.moments({"M": -rewards}, resamples=10).loc["M"]
-    assert mirrored["skewness"] == pytest.approx(-found["skewness"])
+    table = pd.DataFrame({"M": rewards, "mirrored": -rewards})
+    found = agreement.moments(table, resamples=10)
     for moment in ("mean", "variance", "skewness"):
-        assert found[f"{moment}_ci_low"] < found[moment] < found[f"{moment}_ci_high"]
+        low, high = found[f"{moment}_ci_low"], found[f"{moment}_ci_high"]
+        assert ((low < found[moment]) & (found[moment] < high)).all()
+    skewness = found.loc["M", ["skewness_ci_low", "skewness_ci_high"]]
+    turned = found.loc["mirrored", ["skewness_ci_high", "skewness_ci_low"]]
+    assert skewness.tolist() == pytest.approx((-turned).tolist())
 
 
 def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
@@ -46,72 +49,6 @@ def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
         0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05
     )
     assert influence.sum() == pytest.approx(0, abs=1e-9)
-
-
-def test_a_count_of_skewed_models_has_an_interval():
-    random = np.random.default_rng(1)
-    rewards = pd.DataFrame(
-        {
-            "right": random.gamma(1, size=300),
-            "left": -random.gamma(1, size=300),
-            "even": np.r_[-1.0:1.0:300j] ** 3,
-        }
-    )
-    found = agreement.skews({"greatest": rewards}, {"greatest": rewards}, 400).loc[
-        "greatest"
-    ]
-    even = stats.skew(rewards["even"]) > 0
-    assert (found["n_positive"] - even, found["ci_low"], found["ci_high"]) == (1, 1, 2)
-    assert found["as_published"] == found["n_positive"] and found["others"] == (
-        "left" if even else "left, even"
-    )
-    assert found["mean"] == pytest.approx(stats.skew(rewards.to_numpy()).mean())
-
-
-def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
-    # 3-4-5 triangle among them
-    points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])
-    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-    found = agreement.model_map(
-        pd.DataFrame(1 - distances, list("abcde"), list("abcde"))
-    )
-    placed = found.positions.to_numpy()
-    assert np.linalg.norm(placed[:, None] - placed[None], axis=2) == pytest.approx(
-        distances, abs=1e-3
-    )
-    assert found.stress < 1e-3
-    assert found.closeness.loc["b", "c"] == pytest.approx(1 - 0.5, abs=1e-3)
-    assert not recwarn.list
-    assert found.positions["x"].std() >= found.positions["y"].std()
-    assert (found.positions.loc["a"] >= 0).all()
-
-
-# --- what can be compared -------------------------------------------------------------------------
-
-
-def table_of(rewards, texts=None):
-    texts = texts or [f"t{i}" for i in range(len(rewards))]
-    return pd.DataFrame(
-        {"token_id": range(len(rewards)), "text": texts, "greatest": rewards}
-    )
-
-
-def test_what_cannot_be_compared_is_left_out_with_the_reason():
-    varied, other = table_of(np.arange(20.0)), table_of(np.arange(20.0)[::-1])
-    assert agreement.comparable({"a": varied, "b": other}, "greatest")[1] == ""
-    kept, reason = agreement.comparable(
-        {"a": varied, "b": other, "c": table_of(np.ones(20))}, "greatest"
-    )
-    assert list(kept) == ["a", "b"] and reason == "the rewards of c are all equal"
-    assert agreement.comparable({"a": varied}, "greatest") == (
-        {},
-        "1 of the models can be compared, and 2 are needed",
-    )
-    elsewhere = table_of(np.arange(20.0), [f"u{i}" for i in range(20)])
-    assert agreement.comparable({"a": varied, "b": elsewhere}, "greatest") == (
-        {},
-        "the models share 0 texts, and 10 are needed",
-    )
 
 
 def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
@@ -133,6 +70,23 @@ def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
     )
 
 
-def test_two_models_have_a_mean_without_an_interval():
-    mean, *ends = agreement.mean_over_pairs(pd.DataFrame([[1, 0.4], [0.4, 1]]))
-    assert mean == 0.4 and np.isnan(ends).all()
+def test_a_flat_arrangement_is_mapped_without_stress():
+    # 3-4-5 triangle among them
+    points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])
+    similarity = pd.DataFrame(1 - squareform(pdist(points)))
+    found, stress = agreement.model_map(similarity)
+    assert pdist(found) == pytest.approx(pdist(points), abs=1e-3) and stress < 1e-3
+    assert found["x"].std() >= found["y"].std() and (found.loc[0] >= 0).all()
+
+
+def test_models_whose_rewards_are_all_equal_are_left_out():
+    texts = [f"t{i}" for i in range(20)]
+    rewards = {"a": range(20), "b": range(20, 0, -1), "c": [1] * 20}
+    tables = {
+        name: pd.DataFrame({"text": texts, "greatest": own})
+        for name, own in rewards.items()
+    }
+    kept, reason = agreement.comparable(tables, "greatest")
+    assert list(kept) == ["a", "b"] and reason == "the rewards of c are all equal"
+    del tables["b"]
+    assert agreement.comparable(tables, "greatest")[0] == {}

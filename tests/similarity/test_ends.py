@@ -60,39 +60,6 @@ def test_table_2_is_read_from_its_ends():
     }
 
 
-def test_printed_ends_come_back_from_a_stand_in_and_one_reward_moves_them(score_table):
-    printed = cells.printed_lists("A6")
-    stand_ins = {}
-    for name in printed:
-        texts = [
-            *printed.loc["optimal", name],
-            "middle",
-            *printed.loc["pessimal", name],
-        ]
-        stand_ins[name] = score_table(texts, greatest=range(len(texts), 0, -1))
-    tables = ends.all_cells(stand_ins)
-    assert len(tables["Table A6"]) == 400 and tables["Table A6"]["agrees"].all()
-    # by token id: 0, 1, 2 ... here
-    assert len(tables["Table 2"]) == 88 and not tables["Table 2"]["agrees"].any()
-    # `middle`, which no printed list holds
-    stand_ins["R-Lla-3B"].loc[20, "greatest"] = 99
-    moved = ends.all_cells(stand_ins)["Table A6"]
-    assert (
-        set(moved.loc[~moved["agrees"], "column"]) == {"R-Lla-3B"}
-        and moved["as_published"].eq("middle").sum() == 1
-    )
-
-
-def test_table_2_comes_back_by_token_id(score_table):
-    rows = paper_table("table_2").query("nickname == 'R-Gem-2B'")
-    texts = [*rows["decoded"], *(f"t{i}" for i in range(20))]
-    table = score_table(texts, greatest=[*rows["score"], *[0.0] * 20])
-    table["token_id"] = [*rows["token_id"], *range(20)]
-    compared = ends.all_cells({"R-Gem-2B": table})["Table 2"]
-    # many scores are equal, and stand in any order
-    assert len(compared) == 44 and compared["agrees"].all()
-
-
 def test_every_printed_pessimal_token_was_read_twice():
     read = paper_table("tokens_read").astype({"table": str})
     for table, size in (("A6", 200), ("2", 44)):

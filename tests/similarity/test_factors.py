@@ -1,14 +1,11 @@
-"""What models have in common: pairs, theoretical matrices, their codings by hand; what cannot be
-fitted is refused.
-"""
+"""What models have in common: pairs, theoretical matrices, their codings by hand."""
 
 import numpy as np
 import pandas as pd
-import pytest
-from matrices import made_up_models, random_matrices
+from matrices import made_up_models
 
-from lib import InputError
-from lib.similarity import agreement, factors, rsa
+from lib.claims.claims import paper_table
+from lib.similarity import factors
 from lib.stats import relabelling
 from lib.tables import registry
 
@@ -64,28 +61,8 @@ def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
     ]
 
 
-def test_matrices_that_cannot_be_compared_are_refused():
-    matrix, predictors = random_matrices(5)
-    lopsided = matrix.copy()
-    lopsided.iloc[0, 1] += 1
-    missing = matrix.copy()
-    missing.iloc[0, 1] = missing.iloc[1, 0] = np.nan
-    for wrong in (lopsided, missing, matrix.iloc[:, ::-1]):
-        with pytest.raises(InputError, match="needs the same models on both sides"):
-            rsa.regress(wrong, predictors)
-        with pytest.raises(InputError, match="needs the same models on both sides"):
-            agreement.model_map(wrong)
-    renamed = predictors["x0"].rename(index={"a": "z"}, columns={"a": "z"})
-    with pytest.raises(InputError, match="needs the same models on both sides"):
-        relabelling.p_of(matrix, {"x0": renamed}, "x0")
-    with pytest.raises(
-        InputError, match="5 models are too few, or too alike, to tell apart x0, copy"
-    ):
-        rsa.regress(matrix, {"x0": predictors["x0"], "copy": predictors["x0"]})
-
-
 def test_too_few_models_are_not_told_apart():
-    matrix = factors.printed_matrix()
+    matrix = paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
     for count, enough in [(2, False), (3, False), (10, True)]:
         names = matrix.index[:count]
         traits = factors.theoretical(registry.reward_model_rows(names))

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matrices import random_matrices
 
+from lib.claims.claims import paper_table
 from lib.similarity import factors, rsa
 from lib.stats import rankings
 from lib.tables import registry
@@ -15,7 +16,7 @@ from lib.tables import registry
 @pytest.fixture(scope="module")
 def fig_2a():
     """The paper's Fig 2A and its theoretical matrices."""
-    matrix = factors.printed_matrix()
+    matrix = paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
     return matrix, factors.theoretical(registry.reward_model_rows(matrix.index))
 
 

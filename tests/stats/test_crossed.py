@@ -10,14 +10,12 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from lib import InputError
 from lib.stats.crossed import (
     Measured,
     crossed,
     log_sd_influence,
     mean_influence,
     slope,
-    slope_influence,
 )
 
 NAMES = list("abcdefghij")
@@ -47,14 +45,6 @@ def test_a_mean_over_words_and_models_has_the_variance_of_a_two_way_table():
     assert found.ci_high - found.estimate == pytest.approx(
         stats.t.ppf(0.975, models - 1) * found.standard_error
     )
-
-
-def test_if_all_models_are_one_the_interval_is_that_of_the_words():
-    rng = np.random.default_rng(1)
-    y = rng.normal(size=200)
-    moved = table(np.column_stack([mean_influence(y)] * 5))
-    found = crossed(pd.Series(y.mean(), index=NAMES[:5]), moved)
-    assert found.standard_error == pytest.approx(y.std(ddof=1) / np.sqrt(200), rel=0.01)
 
 
 def test_if_words_do_not_matter_the_interval_is_a_t_interval_over_models():
@@ -89,13 +79,6 @@ def test_what_words_of_one_stem_move_is_added_up_before_it_is_squared():
     assert (of_items.mean.n, (of_items - of_items).mean.n) == (3, 3)
 
 
-def test_an_estimate_that_is_missing_is_refused():
-    with pytest.raises(InputError, match="b has no estimate"):
-        crossed(pd.Series({"a": 0.0, "b": np.nan}), table(np.zeros((3, 2))))
-    with pytest.raises(InputError, match="c has no estimate"):
-        crossed(pd.Series({"a": 0.0, "c": 1.0}), table(np.zeros((3, 2))))
-
-
 @pytest.mark.parametrize("with_controls", [False, True])
 def test_a_slopes_influence_is_that_of_hc3(with_controls):
     rng = np.random.default_rng(2)
@@ -104,12 +87,11 @@ def test_a_slopes_influence_is_that_of_hc3(with_controls):
     design = [x, controls] if with_controls else [x]
     fit = sm.OLS(y, sm.add_constant(np.column_stack(design))).fit(cov_type="HC3")
     held = controls if with_controls else None
-    assert slope(x, y, held) == pytest.approx(fit.params[1])
-    assert np.sqrt((slope_influence(x, y, held) ** 2).sum()) == pytest.approx(
-        fit.bse[1]
-    )
-    both = slope_influence(x, np.column_stack([y, 3 * y]), held)  # models side by side
-    assert both[:, 1] == pytest.approx(3 * slope_influence(x, y, held))
+    found, moved = slope(x, y, held)
+    assert found == pytest.approx(fit.params[1])
+    assert np.sqrt((moved**2).sum()) == pytest.approx(fit.bse[1])
+    _, both = slope(x, np.column_stack([y, 3 * y]), held)  # models side by side
+    assert both[:, 1] == pytest.approx(3 * moved)
 
 
 def test_the_influence_on_a_log_sd_is_what_dropping_a_word_changes():
@@ -136,8 +118,8 @@ def simulated(rng, of_words: float, of_models: float) -> tuple:
     own = 1 + of_models * rng.normal(size=10)  # each model's slope
     alone = rng.normal(size=(len(stem), 10))
     y = x[:, None] * own + of_words * liked[:, None] + alone
-    values = pd.Series(slope(x, y), NAMES)
-    return Measured(values, pd.DataFrame(slope_influence(x, y), words, NAMES))
+    slopes, moved = slope(x, y)
+    return Measured(pd.Series(slopes, NAMES), pd.DataFrame(moved, words, NAMES))
 
 
 def share_held(of_words: float, of_models: float, runs: int = 300) -> pd.Series:
@@ -152,9 +134,7 @@ def share_held(of_words: float, of_models: float, runs: int = 300) -> pd.Series:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("of_words", "of_models"), [(1.0, 0.0), (0.0, 0.1), (1.0, 0.2)]
-)
+@pytest.mark.parametrize(("of_words", "of_models"), [(0.0, 0.1), (1.0, 0.2)])
 def test_nineteen_of_twenty_intervals_hold_the_mean_of_stems_and_models_to_come(
     of_words, of_models
 ):

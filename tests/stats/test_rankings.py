@@ -23,11 +23,7 @@ def test_ends_are_the_top_and_the_bottom():
     found = rankings.ends(small_table(greatest=[4, 1, 3, 2, 0]), "greatest", 2)
     assert found["text"].tolist() == ["a", "c", "b", "e"]  # 4, 3 ... 1, 0
     assert found["end"].tolist() == ["optimal", "optimal", "pessimal", "pessimal"]
-    with pytest.raises(
-        InputError,
-        match="5 tokens have no 3 optimal and 3 pessimal ones; choose n up to 2",
-    ):
-        rankings.ends(small_table(greatest=[4, 1, 3, 2, 0]), "greatest", 3)
+    assert rankings.ends(small_table(greatest=[4, 1]), "greatest", 3).shape[0] == 2
 
 
 def test_side_by_side_counts_positions_from_each_end():
@@ -41,18 +37,6 @@ def test_side_by_side_counts_positions_from_each_end():
     assert grid.loc[("pessimal", 1), "M"] == "b"
     shared = pd.DataFrame({"M": [4, 1, 3, 2], "N": [1, 2, 3, 4]}, index=list("abcd"))
     pd.testing.assert_frame_equal(rankings.side_by_side_shared(shared, 2), grid)
-
-
-def test_overlap_is_the_share_of_common_texts():
-    rewards = pd.DataFrame(
-        {"M": [9, 8, 7, 0, 1], "N": [9, 1, 8, 7, 0], "O": [1, 0, 2, 9, 8]},
-        index=list("abcde"),
-    )
-    top = rankings.overlap(rewards, 2)  # tops: ab, ac, de; bottoms: de, be, ab
-    assert top.loc["M", "N"] == 1 / 2
-    assert top.loc["M", "O"] == 0
-    assert top.loc["N", "N"] == 1
-    assert rankings.overlap(rewards, 2, "pessimal").loc["N", "O"] == 1 / 2  # b
 
 
 # --- Kendall's tau --------------------------------------------------------------------------------

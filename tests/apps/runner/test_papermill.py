@@ -24,7 +24,7 @@ from lib.tables.prompts import read_prompts
 
 # as S-Gem-27B-v0.2 and N-Lla-8B
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
-FEWER = {"02": {"resamples": 20}, "03": {"permutations": 200}, "07": {"resamples": 20}}
+FEWER = {"02": {"resamples": 20}, "03": {"shuffles": 40}, "07": {"resamples": 20}}
 QUICK = ("02", "03", "04", "05", "06", "07", "11")
 MIXED = ("02", "03", "04", "05", "06", "07", "08", "09", "10", "11")
 # 00 last, because it trains the small models

@@ -154,7 +154,7 @@ def test_the_mean_gap_by_hand_is_the_librarys(framing, words):
     gaps = words.groupby("model")[["sentiment", "reward"]].apply(framing["slope_gap"])
     by_library = effects.gaps(effects.slopes_by_sign(words)).set_index("model")["gap"]
     assert gaps.to_dict() == pytest.approx(by_library.to_dict())
-    mean = effects.means(words, effects.slope_gap).loc["best", "estimate"]
+    mean = effects.measured(words, effects.slope_gap)["best"].mean.estimate
     assert gaps.mean() == pytest.approx(mean)
 
 
