@@ -84,9 +84,7 @@ def test_models_that_were_asked_otherwise_are_not_read_together(score, how):
         read_in_every_way()
 
 
-@pytest.mark.parametrize(
-    "load", [{"dtype": "bfloat16"}, {"attention": "eager"}, {"read_at": "last"}]
-)
+@pytest.mark.parametrize("load", [{"dtype": "bfloat16"}, {"read_at": "last"}])
 def test_models_that_were_run_otherwise_are_read_together(score, load):
     score("a")
     score("b", load=load)
@@ -99,17 +97,9 @@ def test_models_that_were_run_otherwise_are_read_together(score, load):
         {"reply_mode": "ids"},
         {"prompts": FOREIGN},
         {"load": {"dtype": "bfloat16"}},
-        {"load": {"attention": "eager"}},
     ],
 )
 def test_a_card_is_made_of_no_table_that_was_scored_otherwise(score, folders, how):
     score("a", **how)
     with pytest.raises(InputError, match="a.parquet and this card differ in"):
         making.vocabulary_of(open_model(folders["a"], device="cpu"), STUDY)
-
-
-def test_a_card_is_made_of_a_table_of_its_own_settings(score, folders):
-    score("a")
-    assert len(
-        making.vocabulary_of(open_model(folders["a"], device="cpu"), STUDY)
-    ) == len(TOKENS)

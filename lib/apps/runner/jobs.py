@@ -173,5 +173,5 @@ def _hash_of(paths: Iterable[Path]) -> str:
                 content = (
                     b"%d" % file.stat().st_mtime_ns if is_large else file.read_bytes()
                 )
-                digest.update(str(file).encode() + content)
+                digest.update(str(file.relative_to(path.parent)).encode() + content)
     return digest.hexdigest()

@@ -2,20 +2,18 @@
 should.
 
 What `make reproduce` executed, and of which nothing has changed since, is read; all else is
-executed as it would be, in a copy of the project. A notebook that is not listed fails; so does a
-number that is recorded and not expected, or the reverse.
+executed as it would be, in a copy of the project.
 """
 
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import copy_project, place_project, recorded
+from conftest import copy_project, recorded
 
 from lib import ROOT
-from lib.apps.runner.jobs import plan
-from lib.tables.collection import EMBEDDED
 
 near = pytest.approx
 GOOD, PROMPTS = ("greatest", "best"), ("greatest", "best", "worst")
@@ -119,35 +117,12 @@ RECORDS: dict[str, dict] = {
 
 
 @pytest.fixture(scope="module")
-def executed(request, tmp_path_factory):
-    """For each name that this run of the tests is about, the executed notebook."""
+def runs(tmp_path_factory) -> Path:
+    """The folder of the notebooks that are executed in a copy of the project."""
     folder = copy_project(tmp_path_factory.mktemp("executed") / "project")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        place_project(folder, monkeypatch)
-        return run_notebooks(request, folder)
-
-
-def run_notebooks(request, folder) -> dict:
-    """Run the notebooks that this run of the tests asks about, and those that they wait for."""
-    jobs = plan(EMBEDDED, {})
-    test = test_a_notebook_records_what_it_should.__name__
-    items = [i for i in request.session.items if getattr(i, "originalname", "") == test]
-    names = {f"{EMBEDDED}/{item.callspec.params['name']}" for item in items}
-    for _ in jobs:  # and what these wait for, in turn
-        names |= {need for job in jobs if job.name in names for need in job.needs}
-    chosen = [job for job in jobs if job.name in names]
-    # in a process of its own, which finds the project in this folder
-    code = "from lib.apps.runner.runs import *; from lib.tables.collection import EMBEDDED; "
-    code += (
-        f"jobs = [job for job in plan(EMBEDDED, {{}}) if job.name in {sorted(names)}]; "
-    )
-    code = f"if __name__ == '__main__':\n    {code}run_here(EMBEDDED, jobs)"
-    subprocess.run([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL)
-    return {
-        job.executed.stem: nbformat.read(job.executed, 4)
-        for job in chosen
-        if job.notebook and job.key.read_text()
-    }
+    command = [sys.executable, "-m", "lib.run", "reproduce"]
+    subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL)
+    return folder / "data" / "cache" / "runs" / "embedded"
 
 
 def test_every_notebook_is_listed_and_every_listed_one_exists():
@@ -159,5 +134,5 @@ def test_every_notebook_is_listed_and_every_listed_one_exists():
 
 
 @pytest.mark.parametrize("name", sorted(RECORDS))
-def test_a_notebook_records_what_it_should(executed, name):
-    assert recorded(executed[name]) == RECORDS[name]
+def test_a_notebook_records_what_it_should(runs, name):
+    assert recorded(nbformat.read(runs / f"{name}.ipynb", 4)) == RECORDS[name]
