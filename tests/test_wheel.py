@@ -1,26 +1,22 @@
-"""The wheel, installed where nothing else of this project is: the light installation, and the one
-that makes cards.
+"""The wheel, installed where nothing else of this project is, with what makes cards.
 
 An environment holds the wheel and the packages that its metadata ask for, linked from the
 environment of these tests, so that nothing is downloaded. A package that the metadata forget is not
 there.
 """
 
-import json
 import os
 import re
 import subprocess
 import sys
 import venv
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-import tiny
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 import audit
 import lib
@@ -33,185 +29,95 @@ SHOWN = re.search(r"```python\n(import reward_model_values.*?)```", README, re.D
 TRAINING = Path(__file__).with_name("wheel_training.py")
 
 
-def required(
-    lines: list[str], extras: frozenset[str], found: dict[str, frozenset[str]]
-) -> None:
+def required(lines: list[str], extras: Iterable[str], found: dict) -> None:
     """Add to `found` the packages that these requirements ask for with these extras, and what
-    those ask for.
+    those ask for: name and extras -> what is installed.
     """
     for line in lines:
         requirement = Requirement(line)
-        asked = {"extra": ""}, *({"extra": extra} for extra in extras)
-        if requirement.marker and not any(
-            requirement.marker.evaluate(each) for each in asked
-        ):
+        asked = [{"extra": extra} for extra in ("", *extras)]
+        if requirement.marker and not any(map(requirement.marker.evaluate, asked)):
             continue
-        other, wanted = (
-            canonicalize_name(requirement.name),
-            frozenset(requirement.extras),
-        )
-        if not wanted <= found.get(other, frozenset()) or other not in found:
-            found[other] = found.get(other, frozenset()) | wanted
-            required(requirements_of(other), found[other], found)
+        try:
+            installed = metadata.distribution(requirement.name)
+        except metadata.PackageNotFoundError:  # not needed on this system
+            continue
+        key = (installed.name, frozenset(requirement.extras))
+        if key not in found:
+            found[key] = installed
+            required(installed.requires or [], requirement.extras, found)
 
 
-def requirements_of(name: str) -> list[str]:
-    """Return what an installed package asks for; nothing for one that this system does not need."""
-    try:
-        return metadata.requires(name) or []
-    except metadata.PackageNotFoundError:
-        return []
-
-
-def link(name: str, site: Path) -> None:
+def link(installed: metadata.Distribution, site: Path) -> None:
     """Link the files and folders of an installed package into an environment."""
-    try:
-        distribution = metadata.distribution(name)
-    except metadata.PackageNotFoundError:  # not needed on this system
-        return
-    for top in {
-        file.parts[0]
-        for file in distribution.files or ()
-        if file.parts[0] not in ("..", "__pycache__")
+    for top in {file.parts[0] for file in installed.files or ()} - {
+        "..",
+        "__pycache__",
     }:
         place = site / top
         if not place.exists():
-            place.symlink_to(Path(distribution.locate_file(top)))
+            place.symlink_to(Path(installed.locate_file(top)))
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "-t",
-        "wheel",
-        "-d",
-        str(folder),
-    ]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    [built] = folder.glob("*.whl")
-    return built
-
-
-def environment(folder: Path, wheel: Path, *extras: str):
-    """Install the wheel with these extras; return a function that runs this environment's Python
-    in a new folder.
-    """
+def environment(folder: Path, extra: str) -> Path:
+    """Build the wheel, and install it with this extra; return the Python of this environment."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = folder.glob("*.whl")
     venv.create(folder / "env", symlinks=True)
     [site] = (folder / "env").glob("lib/python*/site-packages")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site], check=True)
-    found: dict[str, frozenset[str]] = {}
+    found: dict = {}
     [about] = site.glob("reward_model_values-*.dist-info")
-    required(metadata.Distribution.at(about).requires or [], frozenset(extras), found)
-    for name in found:
-        link(name, site)
-    elsewhere = folder / "elsewhere"
+    required(metadata.Distribution.at(about).requires or [], [extra], found)
+    for installed in found.values():
+        link(installed, site)
+    return folder / "env" / "bin" / "python"
+
+
+def test_an_installed_wheel_scores_checks_and_makes_the_cards_of_a_model_and_a_training(
+    tmp_path, checkpoint
+):
+    folder, elsewhere = checkpoint("linear_llama"), tmp_path / "elsewhere"
     elsewhere.mkdir()
+    lines = SHOWN[1].replace("path/or/hub-id", str(folder))
+    program = f"""{lines.replace("rmv.score(", "_ = rmv.score(")}
+print("rewards", *_["reward"])
+from reward_model_values.audit.__main__ import main
+main(["score", "{folder}", "--prompts", "greatest", "--tokens", "50"])
+main(["check", "{folder}"])
+main(["card", "{folder}"])
+import runpy, sys
+sys.argv[1] = "{folder}"
+runpy.run_path("{TRAINING}")
+"""
     clean = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }
-
-    def run(*command, code: int = 0) -> str:
-        python = folder / "env" / "bin" / "python"
-        done = subprocess.run(
-            [python, *map(str, command)],
-            cwd=elsewhere,
-            env=clean | {"HF_HUB_OFFLINE": "1"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr * (code != 0)
-
-    return run, elsewhere
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return tiny.make_checkpoint(
-        tmp_path_factory.mktemp("model") / "tiny", "linear_llama"
+    done = subprocess.run(
+        [environment(tmp_path, "card"), "-c", program, ""],
+        cwd=elsewhere,
+        env=clean | {"HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
     )
-
-
-@pytest.fixture(scope="module")
-def light(tmp_path_factory, wheel):
-    return environment(tmp_path_factory.mktemp("light"), wheel)
-
-
-@pytest.fixture(scope="module")
-def with_cards(tmp_path_factory, wheel):
-    return environment(tmp_path_factory.mktemp("cards"), wheel, "card")
-
-
-def test_the_readmes_lines_score_as_here(light, folder):
-    run, _ = light
-    assert SHOWN
-    program = (
-        SHOWN[1]
-        .replace("path/or/hub-id", str(folder))
-        .replace("rmv.score(", "_ = rmv.score(")
-    )
-    said = run("-c", f"{program}\nprint(*_['reward'])")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [rewards] = re.findall("rewards (.*)", done.stdout)
     here = vocabulary.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
-    assert np.array(said.split(), dtype=float) == pytest.approx(here, abs=1e-5)
-
-
-def test_the_light_installation_scores_checks_and_keeps_its_files_in_the_folder_of_the_user(
-    light, folder, tmp_path
-):
-    run, elsewhere = light
-    said = run(
-        "-m",
-        "reward_model_values.audit",
-        "score",
-        folder,
-        "--prompts",
-        "greatest",
-        "--tokens",
-        50,
-    )
-    assert "data/scores/mine-sample-50/tiny.parquet" in said
-    assert (elsewhere / "data/scores/mine-sample-50/tiny.parquet").is_file()
-    replies = tmp_path / "replies.csv"
-    replies.write_text("prompt,reply\nWhy?,love\nWhy?,hope\n")
-    run(
-        "-m",
-        "reward_model_values.audit",
-        "score",
-        folder,
-        "--replies",
-        replies,
-        "--out",
-        tmp_path / "rewards.csv",
-    )
-    assert list(pd.read_csv(tmp_path / "rewards.csv")["reply"]) == ["love", "hope"]
+    assert np.array(rewards.split(), dtype=float) == pytest.approx(here, abs=1e-5)
     # random weights order some pairs, which is a note
-    checked = run("-m", "reward_model_values.audit", "check", folder)
-    assert "template             ok" in checked and "Traceback" not in checked
-    assert 'pip install "reward-model-values[card]"' in run(
-        "-m", "reward_model_values.audit", "card", folder, code=2
-    )
-
-
-def test_with_the_extra_a_model_gets_its_card_and_a_training_its_comparison(
-    with_cards, folder
-):
-    run, elsewhere = with_cards
-    said = run("-m", "reward_model_values.audit", "card", folder)
-    assert (
-        "What tiny values" in said
-        and (elsewhere / "figures/mine/card-tiny.html").is_file()
-    )
-    steps = json.loads(run(TRAINING, folder).splitlines()[-1])
-    assert steps == [0, 3]
-    assert len(list((elsewhere / "data/scores/run").glob("run-step-*.parquet"))) == 2
-    assert list((elsewhere / "figures/run").glob("compare-*.html"))
+    assert "template             ok" in done.stdout
+    assert f"What {folder.name} values" in done.stdout
+    assert done.stdout.splitlines()[-1] == "0 3"  # steps with a card
+    for written in (
+        f"data/scores/mine-sample-50/{folder.name}.parquet",
+        f"figures/mine/card-{folder.name}.html",
+        "data/scores/run/run-step-000003.parquet",
+        "figures/run/compare-run-step-000000-run-step-000003.html",
+    ):
+        assert (elsewhere / written).is_file(), written
 
 
 def test_installed_with_e_every_module_is_the_projects_own_file(tmp_path):
@@ -230,11 +136,9 @@ def test_installed_with_e_every_module_is_the_projects_own_file(tmp_path):
     ], done.stderr
 
 
-def test_the_readmes_table_shows_replies_and_rewards_at_the_width_of_a_terminal(folder):
-    printed = str(audit.score(audit.load(folder), PROMPT, ["love", "freedom"]))
-    assert max(map(len, printed.splitlines())) <= 80 and printed.splitlines()[
-        0
-    ].split()[:2] == [
-        "reply",
-        "reward",
-    ]
+def test_the_readmes_table_shows_replies_and_rewards_at_the_width_of_a_terminal(
+    checkpoint,
+):
+    model = audit.load(checkpoint("linear_llama"))
+    lines = str(audit.score(model, PROMPT, ["love", "freedom"])).splitlines()
+    assert max(map(len, lines)) <= 80 and lines[0].split()[:2] == ["reply", "reward"]

@@ -5,13 +5,11 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-import tiny
 
 from audit import __main__ as run
 from audit.card import best_of_n
 
 PROMPTS, POOL = 20, 16
-SIZES = [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
@@ -61,78 +59,52 @@ def pools(random: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["context", "reply"])
 
 
-def found(bias: str, random: np.random.Generator) -> pd.Series:
-    """Return which features are found at n = 16, in pools whose reward is noise and a bias."""
+def chosen(bias: str, random: np.random.Generator, size: float = 1.0):
+    """Return the means of pools whose reward is noise and a bias of this size."""
     given = pools(random)
     counted = best_of_n.features(given["reply"])
-    planted = counted[bias] / counted[bias].std()
+    planted = size * counted[bias] / counted[bias].std()
     rewards = pd.DataFrame({0: planted + random.normal(size=len(given))})
-    of_n = best_of_n.means(rewards, counted, given["context"])
-    table = best_of_n.measured(of_n).xs(POOL, level="n")
-    return (table["p_corrected"] < 0.05) & (table["change"] > 0)
+    return best_of_n.means(rewards, counted, given["context"])
 
 
-BIASES = ["words", "question marks"]
-
-
-@pytest.mark.parametrize("bias", BIASES)
-@pytest.mark.parametrize("tries", [4, pytest.param(200, marks=pytest.mark.nightly)])
-def test_a_planted_bias_is_found_and_others_are_not(bias, tries):
-    random = np.random.default_rng(len(bias))
-    shares = pd.DataFrame([found(bias, random) for _ in range(tries)]).mean()
+@pytest.mark.parametrize("bias", ["words", "question marks"])
+def test_a_planted_bias_is_found_and_others_are_not(bias):
+    random, found = np.random.default_rng(len(bias)), []
+    for _ in range(4):
+        table = best_of_n.measured(chosen(bias, random)).xs(POOL, level="n")
+        found.append((table["p_corrected"] < 0.05) & (table["change"] > 0))
+    shares = pd.DataFrame(found).mean()
     assert shares[bias] >= 0.95
-    for control in {*BIASES, "sentiment"} & set(shares.index) - {bias}:
-        assert shares[control] <= max(0.05, 1 / tries), control
+    assert (shares.drop([bias, "reward"]) <= 1 / 4).all()
 
 
 def test_two_models_are_compared_on_the_same_pools():
-    """The second model is the first with its bias for length taken out."""
-    random = np.random.default_rng(0)
-    given = pools(random)
-    counted = best_of_n.features(given["reply"])
-    noise = random.normal(size=len(given))
-    length = counted["words"] / counted["words"].std()
+    """The second model has no bias for length."""
     first, second = (
-        best_of_n.means(pd.DataFrame({0: reward}), counted, given["context"])
-        for reward in (noise + 2 * length, noise)
+        chosen("words", np.random.default_rng(0), size) for size in (2.0, 0.0)
     )
-    assert list(first.index.get_level_values("n").unique()) == SIZES
+    assert list(first.index.unique("n")) == [1, 2, 4, 8, 16]
     apart = best_of_n.between(first, second).loc[("words", POOL)]
     of_each = [best_of_n.measured(each)["change"] for each in (first, second)]
     assert apart["change"] == pytest.approx((of_each[1] - of_each[0])["words", POOL])
     assert apart["ci_high"] < 0 and apart["p_corrected"] < 0.01
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("model"), "linear_llama")
-
-
-def test_the_command_prints_and_writes_both_models(model, tmp_path, capsys):
+def test_the_command_prints_and_writes_both_models(checkpoint, tmp_path, capsys):
     file = tmp_path / "pool.csv"
-    rows = [
-        (f"prompt {prompt}?", f"{'word ' * reply}love")
-        for prompt in range(6)
-        for reply in range(4)
-    ]
-    pd.DataFrame(rows, columns=["prompt", "reply"]).to_csv(file, index=False)
-    other = tiny.make_checkpoint(tmp_path / "other", "linear_llama", seed=1)
-    assert run.main(["bestofn", str(model), str(file), "--against", str(other)]) == 0
+    pool = pd.DataFrame({"prompt": [f"prompt {i // 4}?" for i in range(24)]})
+    pool["reply"] = ["love", "word love", "a word love", "a word of love"] * 6
+    pool.to_csv(file, index=False)
+    one, other = (str(checkpoint("linear_llama", seed=seed)) for seed in (0, 1))
+    assert run.main(["bestofn", one, str(file), "--against", other]) == 0
     assert "best of 4" in capsys.readouterr().out
     table = pd.read_csv(tmp_path / "pool.best_of_n.csv")
     of_one = table[(table["n"] == 1) & (table["feature"] == "words")]
     assert (of_one["mean"].dropna() == 2.5).all()  # words 1 to 4, equally likely
     assert table["random_low"].notna().any()
-    assert list(table["model"].unique()) == [
-        str(model),
-        str(other),
-        f"{other} minus {model}",
-    ]
+    assert list(table["model"].unique()) == [one, other, f"{other} minus {one}"]
 
-
-def test_too_few_are_refused(model, tmp_path, capsys):
-    file = tmp_path / "pool.csv"
-    rows = [(f"{i}?", f"{j} words") for i in range(4) for j in range(3)]
-    pd.DataFrame(rows, columns=["prompt", "reply"]).to_csv(file, index=False)
-    assert run.main(["bestofn", str(model), str(file)]) == 2
+    pool[:16].to_csv(file, index=False)
+    assert run.main(["bestofn", one, str(file)]) == 2
     assert "5 prompts at least" in capsys.readouterr().err

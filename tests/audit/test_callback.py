@@ -27,20 +27,6 @@ from lib.tables.collection import Collection
 STEPS, STUDY = 3, Collection("trial")
 
 
-class RewardTrainer(Trainer):
-    """The Bradley-Terry loss of chosen and rejected replies, which stand below each other in a
-    batch.
-    """
-
-    def compute_loss(
-        self, model, inputs, return_outputs=False, num_items_in_batch=None
-    ):
-        rewards = model(
-            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
-        ).logits[:, 0]
-        return -torch.nn.functional.logsigmoid(rewards[::2] - rewards[1::2]).mean()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tiny.make_checkpoint(
@@ -51,41 +37,27 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def fewer(monkeypatch, tmp_path):
     """Few texts, and files in a folder of the test."""
-    people = measures.items()
-    some = people[
-        measures.kinds.kinds_of(
-            people.index, measures.planting.word_kinds(), titles=True
-        )
-        != ""
-    ]
-    monkeypatch.setattr(
-        measures, "items", lambda: pd.concat([some, people.drop(some.index)[::12]])
-    )
-    words = measures.words()[::4]
-    monkeypatch.setattr(measures, "words", lambda: words)
+    patch_fewer(monkeypatch)
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
 
 
+def patch_fewer(monkeypatch):
+    """Ask about fewer words, and fewer items of no kind."""
+    words, items = measures.words()[::4], measures.items()
+    known = measures.planting.word_kinds()
+    kind = measures.kinds.kinds_of(items.index, known, titles=True)
+    items = items[(kind != "") | (np.arange(len(items)) % 12 == 0)]
+    monkeypatch.setattr(measures, "words", lambda: words)
+    monkeypatch.setattr(measures, "items", lambda: items)
+
+
 def trainer_of(folder, where) -> Trainer:
+    """A trainer of a model whose reward shall be 1 for liked texts, and -1 for others."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
-    texts = [
-        text
-        for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8
-        for text in pair
-    ]
-    ids = [
-        tokenizer(text, padding="max_length", max_length=12, truncation=True)
-        for text in texts
-    ]
-    data = [
-        {
-            "input_ids": row["input_ids"],
-            "attention_mask": row["attention_mask"],
-            "labels": 0,
-        }
-        for row in ids
-    ]
+    texts = ["I love hope.", "I hate war.", "peace", "pain"] * 8
+    read = tokenizer(texts, padding=True)
+    data = pd.DataFrame({**read, "labels": [1.0, -1.0] * 16}).to_dict("records")
     arguments = TrainingArguments(
         output_dir=str(where / "run"),
         max_steps=STEPS,
@@ -98,9 +70,7 @@ def trainer_of(folder, where) -> Trainer:
         use_cpu=True,
         disable_tqdm=True,
     )
-    return RewardTrainer(
-        model, arguments, train_dataset=data, processing_class=tokenizer
-    )
+    return Trainer(model, arguments, train_dataset=data, processing_class=tokenizer)
 
 
 def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(
@@ -112,24 +82,12 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
         if given:
             trainer.add_callback(callback.ValueCardCallback(trainer, **given))
         trainer.train()
-        log = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-        results.append(
-            (
-                trainer.model.state_dict(),
-                log,
-                torch.rand(3),
-                np.random.rand(),  # noqa: NPY002
-                random.random(),
-            )
-        )
         assert trainer.model.training and trainer.model.dtype == torch.float32
-    (before, log, *drawn), (after, with_cards, *drawn_after) = results
-    assert (
-        all(torch.equal(before[key], after[key]) for key in before)
-        and log == with_cards
-        and len(log) == STEPS
-    )
-    assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
+        weights = torch.cat([each.flatten() for each in trainer.model.parameters()])
+        losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+        drawn = [random.random(), np.random.rand(), *torch.rand(3)]  # noqa: NPY002
+        results.append([*weights.tolist(), *losses, *drawn])
+    assert len(losses) == STEPS and results[0] == results[1]
 
     logged = {
         row["step"]: row
@@ -173,43 +131,6 @@ def test_an_adapter_in_training_is_scored_with_its_weights(folder):
     ids = torch.tensor([[*inputs.prefix_ids, *inputs.suffixes[0]]])
     expected = model(input_ids=ids).logits[:, 0].detach().numpy()
     assert rewards == pytest.approx(expected, abs=1e-5)
-
-
-def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path):
-    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
-    pairs = datasets.Dataset.from_dict(
-        {
-            "chosen": ["I love hope.", "peace"] * 4,
-            "rejected": ["I hate war.", "pain"] * 4,
-        }
-    )
-    arguments = trl.RewardConfig(
-        output_dir=str(tmp_path / "run"),
-        max_steps=2,
-        per_device_train_batch_size=2,
-        logging_steps=2,
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        disable_tqdm=True,
-    )
-    model, tokenizer = (
-        AutoModelForSequenceClassification.from_pretrained(folder),
-        AutoTokenizer.from_pretrained(folder),
-    )
-    trainer = trl.RewardTrainer(
-        model, arguments, train_dataset=pairs, processing_class=tokenizer
-    )
-    trainer.add_callback(
-        callback.ValueCardCallback(trainer, every=2, collection="trial")
-    )
-    trainer.train()
-    log = trainer.state.log_history
-    assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 2]
-    assert [row["step"] for row in log if "accuracy" in row] == [2]
-    # the name of the output folder
-    assert scores.path_of(STUDY, "run-step-000002").is_file()
 
 
 def test_what_cannot_be_scored_is_refused(folder):

@@ -13,18 +13,14 @@ pytestmark = [pytest.mark.drill, pytest.mark.nightly, pytest.mark.slow]
 TRAINING = """
 import sys
 from pathlib import Path
-import pandas as pd
+import pytest
 import lib.tables.collection as collections
 import test_callback
-from audit.card import callback, measures
+from audit.card import callback
 
 folder = Path(sys.argv[1])
 collections.ROOT = folder
-people, words = measures.items(), measures.words()[::4]
-kinds = measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True)
-some = people[kinds != ""]
-measures.items = lambda: pd.concat([some, people.drop(some.index)[::12]])
-measures.words = lambda: words
+test_callback.patch_fewer(pytest.MonkeyPatch())
 trainer = test_callback.trainer_of(folder / "model", folder)
 assert trainer.args.world_size == 2
 card = callback.ValueCardCallback(trainer, every=2, collection="trial", name="mine")

@@ -9,17 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-import tiny
 import torch
-from lib.scoring.tokenizers import kept_counts
 from scipy import stats
 
 from audit import __main__ as run
 from audit.card import exploits, making, measures, page, random_heads, replies
 from audit.card.making import Card
-from audit.opening import open_model
 from lib.alignment import kinds
-from lib.tables import downloads, lexicons, scores
+from lib.tables import lexicons, scores
 from lib.tables.collection import ITEMS, WORDS, Collection
 from lib.tables.stems import stems
 from lib.trained import planting
@@ -36,10 +33,6 @@ HOSTILE = [
     "\\(x\\)",
 ]
 VADER = lexicons.load("vader").corrected.set_index("word")["sentiment"]
-
-
-def unreachable(*given, **options):
-    raise downloads.Unreachable("no network")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +77,6 @@ def test_framing_is_the_ratio_of_four_standard_deviations(words, found):
     up, down = rewards[sentiment > 0].std(ddof=0), rewards[sentiment < 0].std(ddof=0)
     ratio = (up["best"] / down["best"]) / (up["worst"] / down["worst"])
     assert found.loc["framing", "estimate"] == pytest.approx(ratio, rel=1e-9)
-    assert found.loc["framing", "n"] == len(set(stems(rewards.index)))
 
 
 def test_sentiment_is_the_slope_of_standardised_rewards_with_robust_errors(
@@ -103,18 +95,6 @@ def test_sentiment_is_the_slope_of_standardised_rewards_with_robust_errors(
     assert row.tolist() == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_bend_is_the_slope_among_positive_words_less_that_among_negative_ones(
-    words, found
-):
-    rewards, sentiment = rated(words)
-    z = stats.zscore(rewards["best"].to_numpy())
-    up, down = (
-        stats.linregress(sentiment[side], z[side]).slope
-        for side in (sentiment > 0, sentiment < 0)
-    )
-    assert found.loc["bend_best", "estimate"] == pytest.approx(up - down, rel=1e-9)
-
-
 def test_frequency_is_the_slope_on_its_logarithm_at_equal_sentiment(words, found):
     rewards, sentiment = rated(words)
     listed = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
@@ -124,7 +104,6 @@ def test_frequency_is_the_slope_on_its_logarithm_at_equal_sentiment(words, found
     design = np.column_stack([np.ones(known.sum()), logarithm, sentiment[known]])
     slope = np.linalg.lstsq(design, z, rcond=None)[0][1]
     assert found.loc["frequency_worst", "estimate"] == pytest.approx(slope, rel=1e-6)
-    assert found.loc["frequency_worst", "n"] == len(set(stems(rewards.index[known])))
 
 
 def test_agreement_is_kendalls_tau(words, ranked, found):
@@ -141,14 +120,12 @@ def test_kinds_are_those_of_the_section_on_people(ranked, found):
     people = measures.items()
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
     values = kinds.undervalued_kinds(people, ranked.to_frame("model"), kind_of)
-    for kind in ("identity", "nature", "technology", "sexual content"):
-        group = values.loc[kind_of[kind_of == kind].index, "model"]
-        # crossed's influence: over n - 1
-        error = group.std(ddof=1) / np.sqrt(len(group) - 1)
-        half = stats.t.ppf(0.975, len(group) - 1) * error
-        row = found.loc[f"undervalued_{kind.split()[0]}"]
-        expected = [group.mean(), group.mean() - half, group.mean() + half, len(group)]
-        assert row[measures.COLUMNS].tolist() == pytest.approx(expected, rel=1e-6)
+    of_kinds = (
+        values["model"].groupby(kind_of.str.split().str[0]).agg(["mean", "count"])
+    )
+    for kind, expected in of_kinds.loc[["identity", "sexual"]].iterrows():
+        row = found.loc[f"undervalued_{kind}", ["estimate", "n"]]
+        assert row.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
 
 
 def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(
@@ -159,56 +136,39 @@ def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(
     pd.testing.assert_frame_equal(again, found, rtol=1e-6)
 
 
-def test_places_equal_the_ranks_of_pandas():
-    random = np.random.default_rng(2)
-    keys = list("abc")
-    beside = pd.DataFrame(random.integers(0, 5, (3, 10)), keys, dtype=float)
-    beside.loc["a", 0] = np.nan
-    own = pd.DataFrame({"estimate": [0.0, 2.0, 4.0]}, keys)
-    own = own.assign(ci_low=own["estimate"] - 1, ci_high=own["estimate"] + 2)
-    placed = making.places(own, beside)
-    ranks = beside.assign(own=own["estimate"]).rank(axis=1, method="min")
-    assert (placed["below"] == ranks["own"] - 1).all()
-    for key, row in own.iterrows():
-        inside = beside.loc[key].between(row["ci_low"], row["ci_high"])
-        assert placed.loc[key, "within"] == inside.sum()
-    assert placed["of"].tolist() == [9, 10, 10]
+def test_places_count_published_models():
+    beside = pd.DataFrame([[1.0, 2.0, 3.0, 4.0, np.nan]])
+    own = pd.DataFrame({"estimate": [2.5], "ci_low": [1.5], "ci_high": [3.5]})
+    [counted] = making.places(own, beside).to_dict("records")
+    assert counted == {"below": 2, "within": 2, "of": 4}
 
 
-@pytest.mark.skipif(
-    not (WORDS.models and ITEMS.models), reason="the released rewards are not here"
-)
+@pytest.mark.skipif(not (WORDS.models and ITEMS.models), reason="nothing is released")
 def test_the_published_values_are_those_of_the_released_rewards():
-    published = measures.published()
-    assert published.shape == (len(measures.MEASURES), 10)
     [name, *_] = WORDS.models
     words, items = (scores.read_all(each)[name] for each in (WORDS, ITEMS))
-    items = items.rename(columns={"GW": "greatest"})  # word for word
-    items = items[items["text"].isin(measures.items().index)]
-    table = pd.concat([words, items]).drop_duplicates("text").set_index("text")
-    rewards = measures.rewards_in(table)
-    rewards["items"] = items.set_index("text")[["greatest"]].set_axis([0], axis=1)
-    counts = kept_counts().set_index("nickname").loc[name]
-    again = measures.of_model(rewards, counts["itself"] / counts["tokens"])
-    expected = published[name].to_dict()
-    assert again["estimate"].to_dict() == pytest.approx(expected, rel=1e-6)
+    # `greatest`, word for word
+    items = items.assign(greatest=items["GW"], best=np.nan, worst=np.nan)
+    tables = (items, words)  # what is in both is another text for each
+    rewards = [measures.rewards_in(all_of(table)) for table in tables]
+    own = measures.of_model(rewards[1] | {"items": rewards[0]["items"]}, np.nan)
+    expected = measures.published()[name].drop("read_as_itself").to_dict()
+    assert own["estimate"].dropna().to_dict() == pytest.approx(expected, rel=1e-6)
 
 
-def test_ends_list_each_input_once_with_the_outermost_first(score_table):
-    table = score_table(
-        list("abcdef"), groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, 2, 3, 4]
-    )
-    ends = making.ends(table, 2)
-    listed = ends.groupby("end")["text"].apply(list)
-    assert listed["optimal"] == ["a", "f"] and listed["pessimal"] == ["c", "d"]
-    assert ends["position"].tolist() == [1, 2, 1, 2]
+def all_of(table: pd.DataFrame) -> pd.DataFrame:
+    """A score table by text, with NaN for those of a card's texts that it lacks."""
+    texts = measures.words().append(measures.items().index).unique()
+    return table.set_index("text")[list(measures.PROMPTS)].reindex(texts)
 
 
-def test_words_to_combine_are_letters_that_are_read_as_one_token(score_table):
-    table = score_table(
-        [" love", "x1", "hate", "Mut", "two words"], greatest=[1, 9, -5, 3, 8]
-    )
-    table["reply_ids"] = [[7], [8], [9], [3, 4], [5]]
+def test_ends_are_outermost_inputs_and_words_are_those_read_as_one_token(score_table):
+    texts = [" love", "x1", "hate", "Mut", "two words", "as love"]
+    rewards = [1, 9, -5, 3, 8, 9]
+    table = score_table(texts, groups=[0, 1, 2, 3, 4, 1], greatest=rewards)
+    ends = making.ends(table, 2).groupby("end")["text"].apply(list).to_dict()
+    assert ends == {"optimal": ["x1", "two words"], "pessimal": ["hate", " love"]}
+    table["reply_ids"] = [[7], [8], [9], [3, 4], [5], [8]]
     assert measures.words_at(table, "optimal") == ["love", "hate"]
     assert measures.words_at(table, "pessimal") == ["hate", "love"]
 
@@ -232,82 +192,33 @@ def test_a_measure_is_read_by_the_side_of_its_null_on_which_the_interval_lies(
     assert measures.direction(measure, row) == direction
 
 
-def test_measures_of_head_0_are_those_of_the_card(words, ranked, found):
-    estimates = random_heads.estimates(texts_of(words, ranked))
-    expected = found["estimate"].drop("read_as_itself").to_dict()
-    assert estimates[0].to_dict() == pytest.approx(expected, abs=1e-9)
+def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked, found):
+    tenths = {
+        name: own.join(own[0].rename(1) / 10)
+        for name, own in texts_of(words, ranked).items()
+    }
+    estimates = random_heads.estimates(tenths)
     # an encoder has no other head
-    assert random_heads.band(estimates).isna().all(axis=None)
-
-
-def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked):
-    texts = texts_of(words, ranked)
-    tenths = {name: own.assign(**{"1": own[0] / 10}) for name, own in texts.items()}
-    for key, (own, tenth) in random_heads.estimates(tenths).iterrows():
+    assert random_heads.band(estimates[[0]]).isna().all(axis=None)
+    for key, (own, tenth) in estimates.iterrows():
+        assert own == pytest.approx(found.loc[key, "estimate"], abs=1e-9)
         if key == "framing":
-            assert np.log(tenth) == pytest.approx(np.log(own) / 10)
+            own, tenth, null = np.log(own), np.log(tenth), 0
         else:
             null = measures.MEASURES.loc[key, "null"]
-            assert tenth - null == pytest.approx((own - null) / 10)
+        assert tenth - null == pytest.approx((own - null) / 10)
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "qrm_llama"])
-def test_the_first_of_the_heads_is_the_models_own_and_the_others_are_it_with_other_inputs(
-    kind, model_of
-):
-    model = model_of(kind)
+def test_random_heads_are_the_models_own_with_other_inputs(model_of):
+    model = model_of("linear_llama")
     width = model.backbone.config.hidden_size
     wide = random_heads.WithRandomHeads(model.head, width, seed=1)
-    hidden = torch.randn(5, width, generator=torch.Generator().manual_seed(0))
-    gate = model.head.gate(hidden[0])
-    rewards = wide(hidden, wide.gate(hidden[0]))
-    assert rewards.shape == (5, 1 + random_heads.HEADS)
-    assert torch.equal(rewards[:, 0], model.head(hidden, gate))
-    # a linear head of shuffled inputs is one of shuffled weights, and as long
-    if kind == "linear_llama":
-        unit = torch.eye(width)
-        weights = torch.linalg.lstsq(unit, wide(unit, None)).solution.T
-        lengths = weights.norm(dim=1)
-        assert torch.allclose(lengths, lengths[0].expand_as(lengths))
-        assert len(torch.unique(weights[:, 0])) > 10
-
-
-@pytest.mark.nightly
-def test_ten_models_that_learned_nothing_have_hardly_a_finding(monkeypatch, tmp_path):
-    some = measures.items()
-    of_a_kind = kinds.kinds_of(some.index, planting.word_kinds(), titles=True) != ""
-    fewer = some[of_a_kind | (np.arange(len(some)) % 12 == 0)], measures.words()[::3]
-    monkeypatch.setattr(measures, "items", lambda: fewer[0])
-    monkeypatch.setattr(measures, "words", lambda: fewer[1])
-    without, found = 0, []
-    for seed in range(10):
-        kind = ["linear_llama", "linear_gemma2"][seed % 2]
-        folder = tiny.make_checkpoint(tmp_path / str(seed), kind, seed=seed)
-        model = open_model(folder, device="cpu")
-        rewards = measures.type_texts(random_heads.with_random_heads(model))
-        measured = measures.of_model(rewards, 0.5).drop(index="read_as_itself")
-        null = measures.MEASURES.loc[measured.index, "null"]
-        without += (measured["ci_low"] > null).sum() + (
-            measured["ci_high"] < null
-        ).sum()
-        band = random_heads.band(random_heads.estimates(rewards))
-        directions = making.directed(measured.join(band))["direction"]
-        found.append(directions.isin(["for", "against"]).sum())
-    assert without > 20  # findings without random heads, of 130
-    # a card in twenty, by Benjamini and Hochberg
-    assert sum(found) <= 2 and sum(each > 0 for each in found) <= 1
-
-
-def test_p_values_are_adjusted_for_all_measures_of_a_card(found):
-    band = pd.DataFrame({"random_p": [np.nan, 0.9]}, found.index[:2])
-    corrected = measures.corrected(found.join(band))
-    # the larger of its two p-values
-    assert np.isnan(corrected["read_as_itself"]) and corrected.iloc[1] >= 0.9
-    rows = found.drop(index="read_as_itself")
-    null = measures.MEASURES.loc[rows.index, "null"]
-    excluded = (rows["ci_low"] > null) | (rows["ci_high"] < null)
-    # none that its own interval leaves undecided
-    assert (excluded[corrected[rows.index] < 0.05]).all()
+    unit = torch.eye(width)
+    weights = wide(unit, None)  # (width, 1 + HEADS)
+    assert torch.equal(weights[:, 0], model.head(unit, None))
+    sizes = weights.abs().sort(dim=0).values
+    torch.testing.assert_close(sizes, sizes[:, :1].expand_as(sizes))
+    assert len(torch.unique(weights[0])) > 10
 
 
 @pytest.fixture
@@ -382,20 +293,14 @@ def test_a_card_asks_the_papers_questions_whatever_the_projects_prompts_are(
     assert measures.prompts()["greatest"] == asked
 
 
-def test_a_group_of_models_has_no_card(capsys):
+@pytest.mark.usefixtures("small_models")
+def test_the_command_makes_the_card_of_one_small_model(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     assert run.main(["card", "paper"]) == 2
     assert "'paper' names 10 reward models" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("small_models")
-def test_the_card_of_a_small_model_is_made_without_a_network(
-    monkeypatch, tmp_path, capsys
-):
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    monkeypatch.setattr(downloads, "fetch", unreachable)
-    page.card("C-Lla-64", "trial", device="cpu")
+    assert run.main(["card", "C-Lla-64", "--device", "cpu"]) == 0
     assert "What C-Lla-64 values:" in capsys.readouterr().out
-    written = Collection("trial").figures / "card-C-Lla-64.html"
+    written = Collection("embedded").figures / "card-C-Lla-64.html"
     assert "C-Lla-64" in written.read_text()
     table = pd.read_csv(written.with_suffix(".csv")).set_index("measure")
     assert list(table.index) == list(measures.MEASURES.index)
@@ -405,15 +310,22 @@ def test_the_card_of_a_small_model_is_made_without_a_network(
     assert (table.loc[inside, "direction"] == "random").all()
 
 
+def test_p_values_are_the_larger_of_two_adjusted_for_all_measures(found):
+    random_p = pd.DataFrame({"random_p": [np.nan, 0.9]}, found.index[:2])
+    corrected = measures.corrected(found.join(random_p))
+    p = found["p"].where(found.index != found.index[1], 0.9).drop("read_as_itself")
+    expected = stats.false_discovery_control(p)
+    assert corrected.drop("read_as_itself").tolist() == pytest.approx(expected.tolist())
+
+
 def test_a_model_of_vaders_ratings_is_measured_without_the_words_of_its_training():
     words = measures.words()
-    rated, unseen = words.isin(VADER.index), is_held_out(words)
-    asked = pd.DataFrame({0: np.arange(len(words))}, words)
+    asked = pd.DataFrame(0.0, words, [0])
     typed = dict.fromkeys(measures.PROMPTS, asked) | {"items": asked[:1]}
     kept = measures.without_labels(typed, "V-Smol-135M")
-    assert set(kept["greatest"].index) == set(words[~rated]) | set(
-        words[rated & unseen]
-    )
-    assert 0.2 < (rated & unseen).sum() / rated.sum() < 0.45  # a third of all stems
     assert kept["items"] is typed["items"]  # nobody rated items
+    left_out = words.difference(kept["greatest"].index)
+    assert left_out.isin(VADER.index).all() and not is_held_out(left_out).any()
+    rated = words[words.isin(VADER.index)]
+    assert 0.55 < len(left_out) / len(rated) < 0.8  # two thirds of all stems
     assert measures.without_labels(typed, "A-Gem-96") is typed

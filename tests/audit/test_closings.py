@@ -6,6 +6,7 @@ import numpy as np
 import oracle
 import pytest
 import tiny
+from conftest import refusal_of
 from transformers import AutoTokenizer
 
 from audit.opening import open_model as load
@@ -25,20 +26,12 @@ WORDS = [
     "<|end_of_text|>",
 ]
 HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
-# family of tiny checkpoints -> a template that opens a turn of the assistant after the reply
-OPENING = {
-    "linear_llama": tiny.TEMPLATES["extra_header"],
-    "linear_gemma2": tiny.TEMPLATES["gemma"] + "{{- '<start_of_turn>model\\n' }}",
-    "linear_qwen3": tiny.TEMPLATES["chatml"] + "{{- '<|im_start|>assistant\\n' }}",
+# family of tiny checkpoints -> its template, and what opens a turn of the assistant behind it
+FAMILIES = {
+    "linear_llama": (tiny.TEMPLATES["llama3"], HEADER),
+    "linear_gemma2": (tiny.TEMPLATES["gemma"], "<start_of_turn>model\n"),
+    "linear_qwen3": (tiny.TEMPLATES["chatml"], "<|im_start|>assistant\n"),
 }
-
-
-@pytest.fixture(scope="module", params=OPENING)
-def folder(request, tmp_path_factory):
-    kind = request.param
-    return tiny.make_checkpoint(
-        tmp_path_factory.mktemp(kind), kind, template=OPENING[kind]
-    )
 
 
 def same(rewards, expected):
@@ -47,110 +40,43 @@ def same(rewards, expected):
     )
 
 
-def replies_of(folder, reply_mode: str) -> list:
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    return (
-        WORDS
-        if reply_mode == "text"
-        else [[i] for i in tiny.awkward_ids(tokenizer).values()]
-    )
-
-
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_as_rendered_equals_the_oracle_and_trimmed_the_template_without_the_turn(
-    folder, tmp_path, reply_mode
+    checkpoint, kind, reply_mode
 ):
-    rendered, trimmed = (
-        load(folder, device="cpu"),
-        load(folder, device="cpu", closing="trim"),
-    )
-    replies = replies_of(folder, reply_mode)
-    as_rendered = vocabulary.score_replies(
-        rendered, PROMPT, replies, reply_mode=reply_mode
-    )
-    same(as_rendered, oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode))
-    ends_with_reply = vocabulary.score_replies(
-        trimmed, PROMPT, replies, reply_mode=reply_mode
-    )
-    kind = next(
-        kind
-        for kind, template in OPENING.items()
-        if template == rendered.tokenizer.chat_template
-    )
-    own = (
-        tiny.TEMPLATES["llama3"]
-        if kind == "linear_llama"
-        else OPENING[kind].rpartition("{{-")[0]
-    )
-    plain = tiny.make_checkpoint(tmp_path, kind, template=own)
-    same(ends_with_reply, oracle.rewards(plain, PROMPT, replies, reply_mode=reply_mode))
+    own, header = FAMILIES[kind]
+    plain = checkpoint(kind, template=own)
+    opening = checkpoint(kind, template=f"{own}{{{{- {header!r} }}}}")
+    replies = WORDS
+    if reply_mode == "ids":
+        tokenizer = AutoTokenizer.from_pretrained(plain)
+        replies = [[i] for i in tiny.awkward_ids(tokenizer).values()]
+    rewards = []
+    for folder, closing in ((opening, "rendered"), (plain, "trim")):
+        model = load(opening, device="cpu", closing=closing)
+        found = vocabulary.score_replies(model, PROMPT, replies, reply_mode=reply_mode)
+        expected = oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode)
+        same(found, expected)
+        rewards.append(found)
     # otherwise nothing was told apart
-    assert np.abs(ends_with_reply - as_rendered).max() > 0.1
+    assert np.abs(rewards[0] - rewards[1]).max() > 0.1
 
 
-def test_the_conversation_and_what_is_read_end_alike(folder):
-    model = load(folder, device="cpu")
-    conversation = model.conversation(PROMPT)
-    assert (
-        conversation.after.endswith(model.opened.text)
-        and conversation.closing_ids[-len(model.opened.ids) :]
-    )
-    whole = AutoTokenizer.from_pretrained(folder)
-    expected = oracle.input_ids(whole, PROMPT, WORDS)
-    assert model.encode(conversation, WORDS) == expected
-    inputs = model.inputs_for(PROMPT, WORDS)
-    assert [
-        [*inputs.prefix_ids, *inputs.suffixes[group]] for group in inputs.group
-    ] == expected
-    assert [list(inputs.reply_ids[group]) for group in inputs.group][2] == whole(
-        "love", add_special_tokens=False
-    ).input_ids
+def test_how_a_conversation_ends_is_told_and_recorded(checkpoint, tmp_path, capsys):
+    folder = checkpoint("linear_llama", template="extra_header")
 
+    def score(closing):
+        model = load(folder, device="cpu", closing=closing)
+        path = tmp_path / "t.parquet"
+        return vocabulary.score_vocabulary(model, {"g": PROMPT}, path, token_ids=[5])
 
-def test_a_frame_that_is_asked_for_keeps_its_header(tmp_path):
-    """A language model reads the prompt up to where the assistant speaks; that is no turn after
-    a reply.
-    """
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama", template="extra_header")
-    given = {
-        "conversation": [{"role": "user", "content": "Why?"}],
-        "tokenize": False,
-        "add_generation_prompt": True,
-    }
-    framed = load(folder, device="cpu").tokenizer.apply_chat_template(**given)
-    assert framed == AutoTokenizer.from_pretrained(folder).apply_chat_template(
-        **given
-    ) and framed.endswith(HEADER)
-
-
-def test_it_is_told_recorded_and_part_of_a_searchs_name(folder, tmp_path, capsys):
-    rendered, trimmed = (
-        load(folder, device="cpu"),
-        load(folder, device="cpu", closing="trim"),
-    )
-    table = vocabulary.score_vocabulary(
-        rendered, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
-    )
-    assert table.attrs["metadata"]["closing"] == "rendered"
+    assert score("rendered").attrs["metadata"]["closing"] == "rendered"
     assert "--closing trim" in "".join(capsys.readouterr())
-    with pytest.raises(InputError, match="other settings .closing."):
-        vocabulary.score_vocabulary(
-            trimmed, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6]
-        )
-
-
-def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama")
-    assert load(folder, device="cpu").opened is None
-    with pytest.raises(InputError, match="leave closing out"):
-        load(folder, device="cpu", closing="trim")
-    with pytest.raises(InputError, match="must be 'rendered' or 'trim', not 'cut'"):
-        load(folder, device="cpu", closing="cut")
-    table = vocabulary.score_vocabulary(
-        load(folder, device="cpu"), {"g": PROMPT}, tmp_path / "t.parquet", token_ids=[5]
-    )
-    # tables of such models are what they were
-    assert "closing" not in table.attrs["metadata"]
+    refusal_of(lambda: score("trim"), "other settings (closing")
+    refusal_of(lambda: score("cut"), "must be 'rendered' or 'trim', not 'cut'")
+    plain = checkpoint("linear_llama")
+    refusal_of(lambda: load(plain, closing="trim"), "leave closing out")
 
 
 def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint):

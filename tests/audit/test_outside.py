@@ -9,7 +9,6 @@ from conftest import refusal_of
 
 from audit import __main__ as run
 from audit.card import measures, outside
-from lib.tables import scores
 from lib.tables.collection import Collection
 
 STUDY = Collection("mine")
@@ -33,22 +32,15 @@ def rewards_of(texts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"id": texts["id"], "reward": lengths})
 
 
-def test_every_text_is_exported_once_with_the_papers_questions(few):
-    assert len(few) == 3 * 4 and few["id"].is_unique  # `war` is a word and an item
-    assert few.loc[few["prompt_name"] == "best", "prompt"].unique().tolist() == [
-        measures.prompts()["best"]
-    ]
-    assert set(few["reply"]) == {"love", "war", "null", "Love"}
-
-
 def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_path):
+    assert len(few) == 3 * 4 and few["id"].is_unique  # `war` is a word and an item
+    assert set(few["prompt"]) == set(measures.prompts().values())
     file = tmp_path / "rewards.csv"
     rewards_of(few)[::-1].assign(note="x").to_csv(file, index=False)
     assert run.main(["import", str(file), "--name", "judge"]) == 0
-    table = scores.read_all(STUDY)["judge"].set_index("text")
-    assert table.loc["null", list(measures.PROMPTS)].tolist() == [4.5, 4.5, 14.5]
-    assert table.loc["war", list(measures.PROMPTS)].tolist() == [3.5, 3.5, 13.5]
-    assert outside.table_of("judge", STUDY) is not None
+    table = outside.table_of("judge", STUDY).set_index("text")[list(measures.PROMPTS)]
+    assert table.loc["null"].tolist() == [4.5, 4.5, 14.5]
+    assert table.loc["war"].tolist() == [3.5, 3.5, 13.5]
     assert outside.table_of("other", STUDY) is None
 
 
@@ -57,9 +49,7 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
     [
         lambda rows: pd.concat([rows, rows[:1]]),
         lambda rows: rows[1:],
-        lambda rows: rows.assign(reward=["high", *rows["reward"][1:]]),
         lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]),
-        lambda rows: rows.assign(id=["abc", *rows["id"][1:]]),
     ],
 )
 def test_the_first_text_without_one_finite_reward_is_named(few, tmp_path, spoil):
