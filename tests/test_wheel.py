@@ -104,7 +104,7 @@ runpy.run_path("{TRAINING}")
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    [rewards] = re.findall("rewards (.*)", done.stdout)
+    [rewards] = re.findall("(?m)^rewards (.*)", done.stdout)
     here = vocabulary.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
     assert np.array(rewards.split(), dtype=float) == pytest.approx(here, abs=1e-5)
     # random weights order some pairs, which is a note

@@ -50,7 +50,7 @@ class ValueCardCallback(TrainerCallback):
     ):
         self.trainer = trainer
         self.every = every
-        self.name = name or Path(str(trainer.args.output_dir)).name
+        self.name = name or Path(trainer.args.output_dir).name
         self.study = Collection(collection or self.name)
 
     def on_train_begin(self, args, state, control, **others):
@@ -79,11 +79,10 @@ class ValueCardCallback(TrainerCallback):
             return
         if self._name_of(state) not in self.steps:
             self.score(others["model"], state, control)
-        if len(self.steps) > 1:
-            with _warning_only("the steps are not compared"):
-                ends = [self.steps[0], self.steps[-1]]
-                page = compare.write(compare.of_models(ends, self.study.name))
-                print(f"The comparison of both ends is {io.shown_path(page)}.")
+        with _warning_only("the steps are not compared"):
+            ends = [self.steps[0], self.steps[-1]]
+            page = compare.write(compare.of_models(ends, self.study.name))
+            print(f"The comparison of both ends is {io.shown_path(page)}.")
 
     def _name_of(self, state):
         return f"{self.name}-step-{state.global_step:06d}"
@@ -138,9 +137,8 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     is_inside = hasattr(model, "get_base_model")
     whole = model.get_base_model() if is_inside else model
     is_decoder = hasattr(whole, "score")
-    is_encoder = hasattr(whole, "classifier")
     if (
-        not (is_decoder or is_encoder)
+        not (is_decoder or hasattr(whole, "classifier"))
         or whole.config.num_labels != 1
         or any(config.is_prompt_learning for config in adapters)
     ):
@@ -179,8 +177,7 @@ def as_found(model: nn.Module) -> Iterator[None]:
     states are as before. Nothing else is drawn from while a model is scored.
     """
     modes = {module: module.training for module in model.modules()}
-    cards = range(torch.cuda.device_count())
-    with torch.random.fork_rng(cards):
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
         model.eval()
         try:
             yield

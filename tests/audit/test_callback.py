@@ -111,7 +111,7 @@ def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_mo
     assert list(table["text"]) == list(outside.replies())
     for prompt, text in measures.prompts().items():
         rewards = vocabulary.score_replies(model, text, table["text"].tolist()[:50])
-        assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=1e-5)
+        assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=5e-5)
     before = scores.read(scores.path_of(STUDY, names[0]))
     assert not np.allclose(table["best"], before["best"])
 
