@@ -50,36 +50,10 @@ def outputs_of(item: str) -> str:
     return "\n".join(shown)
 
 
-def prose_after(item: str) -> str:
-    """Return the text cells from the item's last cell to the next heading, and the next one's."""
-    cells = notebook_of(item).cells
-    last = max(
-        i
-        for i, cell in enumerate(cells)
-        if ITEMS.loc[item, "tag"] in cell.metadata.get("tags", [])
-    )
-    texts = [
-        cell.source
-        for cell in cells[last + 1 : last + 5]
-        if cell.cell_type == "markdown"
-    ]
-    return "\n".join(texts)
-
-
-def names(text: str, item: str) -> bool:
-    """Return whether a text names the item, as `Fig A3`, `Figure A3` or `Table A6`."""
-    kind, number = item.split()
-    return bool(
-        re.search(
-            rf"{kind[:3]}\w*\.? {number}\b|{kind[:3]}\w* [\w, ]*\b{number}\b", text
-        )
-    )
-
-
 @pytest.mark.parametrize("item", ITEMS.index)
-def test_the_item_has_a_cell_with_its_tag(item):
+def test_the_item_has_a_cell_with_its_tag_that_shows_something(item):
     assert ITEMS.loc[item, "tag"] == "paper-" + item.lower().replace(" ", "-")
-    assert with_tag(notebook_of(item), ITEMS.loc[item, "tag"])
+    assert outputs_of(item).strip()
 
 
 def test_all_33_are_listed_once_and_no_notebook_tags_another():
@@ -117,33 +91,6 @@ def test_a_printed_table_is_shown_with_what_the_paper_prints(item):
     assert [text for text in looked_for if text.casefold() not in shown] == []
 
 
-@pytest.mark.parametrize(
-    "item", [item for item in ITEMS.index if item.startswith("Figure")]
-)
-def test_a_figure_has_the_papers_numbers_in_it_or_the_text_below_says_why_not(item):
-    sources = "\n".join(
-        cell.source for cell in notebook_of(item).cells if cell.cell_type == "code"
-    )
-    source = ITEMS.loc[item, "source"]
-    reads_it = source and (
-        source in sources
-        or source == "fig2a_tau"
-        and "printed_matrix()" in sources
-        or source == "figa1_spearman"
-        and "figa1_{name}" in sources
-        or source == "table_1"
-        and "traits[PRINTED]" in sources
-    )
-    assert reads_it or names(prose_after(item), item)
-    picture = ITEMS.loc[item, "picture"]
-    assert picture and (ROOT / "figures" / "published" / picture).is_file()
-
-
-@pytest.mark.parametrize("item", ITEMS.index)
-def test_ours_stands_beside_it_or_the_text_below_names_it_and_says_why_not(item):
-    shown = outputs_of(item)
-    assert shown.strip(), "the cell is executed and shows something"
-    beside = re.search(
-        r"\b(here|ours|published-\w+|of this collection|image/png)\b", shown
-    )
-    assert beside or names(prose_after(item), item)
+@pytest.mark.parametrize("picture", ITEMS["picture"][ITEMS["picture"] != ""])
+def test_a_picture_is_committed(picture):
+    assert (ROOT / "figures" / "published" / picture).is_file()

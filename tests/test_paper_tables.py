@@ -31,22 +31,11 @@ def test_table_1_is_in_order_of_rank_and_agrees_with_the_registry():
 
 def test_table_2_has_22_tokens_at_each_end_of_two_models():
     table = paper_table("table_2")
-    groups = table.groupby(["nickname", "end"], sort=False)
-    assert groups.size().to_dict() == {
-        (m, e): 22 for m in ("R-Gem-2B", "R-Lla-3B") for e in ("optimal", "pessimal")
-    }
-    assert all(
-        rows["position"].tolist() == list(range(1, 23))
-        for (_, end), rows in groups
-        if end == "optimal"
-    )
-    assert all(
-        rows["position"].tolist() == list(range(22, 0, -1))
-        for (_, end), rows in groups
-        if end == "pessimal"
-    )
     for _, rows in table.groupby("nickname"):
         assert rows["score"].is_monotonic_decreasing and rows["token_id"].is_unique
+        places = [*range(1, 23), *range(22, 0, -1)]
+        assert rows["position"].tolist() == places
+        assert rows["end"].tolist() == ["optimal"] * 22 + ["pessimal"] * 22
     tokens = table.set_index(["nickname", "end", "position"])["decoded"]
     assert tokens["R-Lla-3B", "optimal", 1] == "freedom"  # "puts freedom ahead of love"
 
