@@ -35,12 +35,6 @@ ARGUMENTS: dict[str, dict] = {
         "type": float,
         "help": "reward per nat of an implicit reward; default: 1",
     },
-    "--no-end": {
-        "action": "store_const",
-        "const": False,
-        "dest": "end",
-        "help": "leave out the token that ends a reply from an implicit reward",
-    },
     "--prompts": {
         "help": "names from data/prompts.csv, or a csv with columns prompt,text"
     },
@@ -50,7 +44,7 @@ ARGUMENTS: dict[str, dict] = {
         "help": "ids: spliced in",
     },
     "--replies": {"help": "score these instead: a csv or jsonl (docs/own-models.md)"},
-    "--out": {"help": "the csv or parquet to write; default: beside the replies"},
+    "--out": {"help": "the csv to write; default: beside the replies"},
     "--tokens": {"type": int, "metavar": "N", "help": "a random sample of N tokens"},
     "--stream": {
         "type": int,
@@ -87,7 +81,7 @@ ARGUMENTS: dict[str, dict] = {
 }
 READING = "--bos --dtype --attention --head --read-at --closing --device --template --revision"
 READING += " --base --tokenizer --label"
-IMPLICIT = f"{READING} --reference --beta --no-end"
+IMPLICIT = f"{READING} --reference --beta"
 # name -> what it calls, its help, its arguments
 COMMANDS = {
     "reproduce": (

@@ -326,11 +326,7 @@ def _found_place(
     if model.read_at == "pooled":
         return "the encoder pools in its own way, at its first token"
     if model.read_at == "reply":
-        ended = (
-            "counts"
-            if getattr(model, "ends", 0) and about.closing_ids
-            else "does not count"
-        )
+        ended = "counts" if about.closing_ids else "does not count"
         return f"every token of the reply; the token that ends it {ended}"
     if model.read_at != "last_not_pad":
         return f"{shown(model.tokenizer, ids[-1:])}, the last token"

@@ -6,9 +6,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..paper import InputError, checkpoints, files, heads, reward_models
-
-# of logits, in config.json
-SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")
+from ..reading import implicit
 
 
 def tokens_named(head: str) -> str:
@@ -65,7 +63,7 @@ def _output_matrix(checkpoint: reward_models.Checkpoint) -> dict[str, str]:
     is_tied = is_language_model and config.tie_word_embeddings
     if not places and is_tied and tied in checkpoint.tensors:
         places = {"lm_head.weight": tied}
-    is_scaled = any(getattr(config, name, None) not in (None, 1) for name in SCALES)
+    is_scaled = implicit.scale_of_logits(config)
     if is_scaled or not places or config.is_encoder_decoder:
         raise InputError(
             f"{checkpoint.folder} has no output matrix of a decoder (lm_head.weight), or scales "

@@ -19,7 +19,7 @@ from ..reading import by_layer, implicit, layers
 from . import encoders, judges, labels, plain, served
 
 # the options of implicit.load
-OF_IMPLICIT = {"beta", "end", "device", "dtype", "attention"}
+OF_IMPLICIT = {"beta", "device", "dtype", "attention"}
 
 
 def open_model(

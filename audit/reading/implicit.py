@@ -9,12 +9,14 @@ model does.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from ..paper import InputError, RewardModel, conversations, language_models, reader
 
+# of logits, in config.json
+SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")
 LOGITS = 2**25  # numbers in one batch of logits: 128 MB
 
 
@@ -28,7 +30,7 @@ class LogRatio(reader.Reader):
         self.tokens = max(64, LOGITS // of_each)
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
         closing = len(self.inputs.conversation.closing_ids)
-        left_out = max(0, closing - self.model.ends)
+        left_out = max(0, closing - 1)
         self.halves = []
         for each in (self.model.policy, self.model.reference):
             backbone = each.model.base_model
@@ -95,14 +97,13 @@ class LogProbability(reader.Reader):
 class ImplicitRewardModel(RewardModel):
     """Two language models as one reward model; `backbone` is the policy's.
 
-    `beta` is the reward per nat. `ends` is 1 if the token that ends the reply counts, else 0.
+    `beta` is the reward per nat. The token that ends the reply counts.
     """
 
     # always given; fields before them have defaults
     policy: language_models.LanguageModel = None  # type: ignore[assignment]
     reference: language_models.LanguageModel = None  # type: ignore[assignment]
     beta: float = 1.0
-    ends: int = 1
 
 
 def load(
@@ -110,35 +111,31 @@ def load(
     reference: str,
     *,
     beta: float = 1.0,
-    end: bool = True,
-    device: str | None = None,
-    dtype: str | None = None,
-    attention: str | None = None,
-    untrained: bool = False,
     load_one: Callable[..., language_models.LanguageModel] = language_models.load,
+    **options: str,
 ) -> ImplicitRewardModel:
     """Return the implicit reward model of a language model and the reference that it was trained
     from.
 
-    Both are named as for language_models.load, and read the first one's chat template. `end` says
-    whether the token that ends the reply counts. `untrained` accepts two equal models, as at the
-    start of a training. `load_one` loads either model. InputError also for other vocabularies, and
-    if an architecture computes its logits in an unknown way.
+    Both are named as for language_models.load, get its options, and read the first one's chat
+    template. `load_one` loads either model. InputError also for other vocabularies, and if an
+    architecture scales its logits.
     """
-    if not 1e-6 <= beta <= 1e6:
-        raise InputError(f"beta must be a number from 1e-6 to 1e6, not {beta:g}")
-    policy = load_one(name, device=device, dtype=dtype, attention=attention, tuned=True)
-    before = load_one(reference, device=device, dtype=dtype, attention=attention)
-    problem = _problem_of_pair(policy, before, untrained)
-    if problem:
-        raise InputError(f"{name} and {reference} have {problem}")
-    model = ImplicitRewardModel(
+    policy = load_one(name, tuned=True, **options)
+    before = load_one(reference, **options)
+    if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
+        raise InputError(
+            f"{name} and {reference} have different vocabularies; name the language model that "
+            f"{name} was trained from"
+        )
+    if scale := scale_of_logits(policy.model.config):
+        raise InputError(f"{name} scales its logits ({scale}), which is not known here")
+    return ImplicitRewardModel(
         name=policy.name,
         nickname=policy.nickname,
         hub_id=policy.hub_id,
         revision=f"{policy.revision} over {before.revision}",
-        head_name=f"implicit: {beta:g} (log policy - log "
-        f"{before.nickname}){' with its end' if end else ''}",
+        head_name=f"implicit: {beta:g} (log policy - log {before.nickname}) with its end",
         dtype=policy.dtype,
         attention=policy.attention,
         device=policy.device,
@@ -150,53 +147,10 @@ def load(
         policy=policy,
         reference=before,
         beta=beta,
-        ends=int(end),
     )
-    _refuse_unknown_logits(model)
-    return model
 
 
-def _problem_of_pair(
-    policy: language_models.LanguageModel,
-    before: language_models.LanguageModel,
-    untrained: bool,
-) -> str:
-    """Return why two language models give no implicit reward, with the remedy; "" if they do."""
-    if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
-        return (
-            f"different vocabularies; name the language model that {policy.name} was "
-            "trained from"
-        )
-    pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
-    are_equal = all(torch.equal(first, second) for first, second in pairs)
-    if are_equal and not untrained:
-        return "equal weights, so rewards are 0; name the model before training"
-    return ""
-
-
-@torch.inference_mode()
-def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
-    """Raise InputError unless log-probabilities computed here equal the results of the model's
-    own forward pass.
-    """
-    inputs = conversations.inputs_for(
-        model.tokenizer,
-        "Which is better?",
-        ["yes", "no"],
-    )
-    prefix = inputs.prefix_ids
-    ids = inputs.suffixes[0]
-    whole = torch.tensor([prefix + ids], device=model.device)
-    for each in (model.policy, model.reference):
-        # (suffix, rows)
-        logits = each.model(input_ids=whole, use_cache=False).logits[0].float()
-        before = logits[len(prefix) - 1 : -1].log_softmax(-1)
-        own = before.gather(1, torch.tensor([ids], device=model.device).T).sum().item()
-        wrapped = replace(model, backbone=each.model.base_model)
-        here = float(LogProbability(wrapped, inputs, each, 0).rewards([ids])[0])
-        tolerance = 1e-3 if each.dtype == "float32" else 0.2
-        if not np.isclose(here, own, rtol=0, atol=tolerance * len(ids)):
-            raise InputError(
-                f"{each.name} computes its logits in a way that is not known here; load it in "
-                "float32"
-            )
+def scale_of_logits(config: PreTrainedConfig) -> str:
+    """Return the field of config.json by which an architecture scales its logits; "" for none."""
+    scales = [name for name in SCALES if getattr(config, name, None) not in (None, 1)]
+    return "".join(scales[:1])

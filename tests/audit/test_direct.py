@@ -61,7 +61,7 @@ def train(reference: str) -> implicit.ImplicitRewardModel:
     """
     rng, model = (
         np.random.default_rng(0),
-        implicit.load(reference, reference, end=False, untrained=True),
+        implicit.load(reference, reference),
     )
     words, token_ids = one_token_words(model)
     values = planting.word_values(words)

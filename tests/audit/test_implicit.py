@@ -5,10 +5,10 @@ forward passes.
 import numpy as np
 import pytest
 import torch
+from conftest import refusal_of
 from tiny_causal import make_causal
 
 from audit.reading import implicit
-from lib import InputError
 from lib.models import language_models
 from lib.scoring import vocabulary
 
@@ -28,30 +28,29 @@ REPLIES = [
 def pair(request, tmp_path_factory):
     """The folders of two language models of one vocabulary, with other weights."""
     policy, reference = (
-        make_causal(tmp_path_factory.mktemp(name) / name, request.param)
+        str(make_causal(tmp_path_factory.mktemp(name) / name, request.param))
         for name in ("pi", "ref")
     )
     model = language_models.load(reference).model
+    generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
-            noise = torch.randn(
-                parameter.shape, generator=torch.Generator().manual_seed(1)
-            )
+            noise = torch.randn(parameter.shape, generator=generator)
             parameter.add_(0.1 * noise.to(parameter.device))
     model.save_pretrained(reference)
     return policy, reference
 
 
-def by_forward_passes(model, folder, replies, end: bool) -> np.ndarray:
-    """The log-probability of each reply after the prompt, (replies,): two passes over whole
-    texts, nothing shared.
+def by_forward_passes(model, folder, replies) -> np.ndarray:
+    """The log-probability of each reply and its end after the prompt, (replies,): two passes over
+    whole texts, nothing shared.
     """
     loaded, logs = language_models.load(folder), []
     inputs = model.inputs_for(PROMPT, replies)
     closing, prompt = inputs.conversation.closing_ids, inputs.conversation.prefix_ids
     for group in inputs.group:
         whole = [*inputs.prefix_ids, *inputs.suffixes[group]]
-        whole = whole[: len(whole) - len(closing) + end]
+        whole = whole[: len(whole) - len(closing) + 1]
         logs.append(log_probability(loaded, whole) - log_probability(loaded, prompt))
     return np.array(logs)
 
@@ -64,49 +63,29 @@ def log_probability(model, ids) -> float:
     return -torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum").item()
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_rewards_are_the_log_ratio_of_whole_conversations(pair, end):
-    model = implicit.load(str(pair[0]), str(pair[1]), beta=0.3, end=end)
+def test_rewards_are_the_log_ratio_of_whole_conversations(pair):
+    model = implicit.load(*pair, beta=0.3)
     rewards = vocabulary.score_replies(model, PROMPT, REPLIES)
-    policy, reference = (
-        by_forward_passes(model, folder, REPLIES, end) for folder in pair
-    )
+    policy, reference = (by_forward_passes(model, each, REPLIES) for each in pair)
     assert rewards == pytest.approx(0.3 * (policy - reference), abs=1e-4)
     assert np.ptp(rewards) > 0.05
 
 
-def test_a_model_is_no_better_than_itself(pair):
-    with pytest.raises(InputError, match="have equal weights, so rewards are 0"):
-        implicit.load(str(pair[0]), str(pair[0]))
-    model = implicit.load(str(pair[0]), str(pair[0]), untrained=True)
-    assert vocabulary.score_replies(model, PROMPT, REPLIES) == pytest.approx(
-        0, abs=1e-5
-    )
-
-
 def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
-    model = implicit.load(str(pair[0]), str(pair[1]))
-    table = vocabulary.score_vocabulary(
-        model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False
-    )
+    model, path = implicit.load(*pair), tmp_path / "table.parquet"
+    one = {"greatest": PROMPT}
+    table = vocabulary.score_vocabulary(model, one, path, progress=False)
     some = table.sample(20, random_state=0)
     direct = vocabulary.score_replies(model, PROMPT, some["text"].tolist())
     assert some["greatest"].to_numpy() == pytest.approx(direct, abs=1e-4)
-    for setting, other in {
-        "head": (pair[1], False),
-        "revision": (pair[0], True),
-    }.items():
-        model = implicit.load(str(pair[0]), str(other[0]), end=other[1], untrained=True)
-        with pytest.raises(InputError, match=f"other settings .*{setting}"):
-            vocabulary.score_vocabulary(
-                model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False
-            )
     assert table.attrs["metadata"]["head"].startswith("implicit: 1 (log policy - log ")
+    other = implicit.load(pair[1], pair[0])
+    refusal_of(
+        lambda: vocabulary.score_vocabulary(other, one, path, progress=False),
+        "other settings",
+    )
 
 
-def test_other_vocabularies_and_a_beta_of_nothing_are_refused(tmp_path):
+def test_other_vocabularies_are_refused(tmp_path):
     folders = [str(make_causal(tmp_path / kind, kind)) for kind in ("llama", "qwen3")]
-    with pytest.raises(InputError, match="different vocabularies"):
-        implicit.load(*folders)
-    with pytest.raises(InputError, match="beta must be a number from 1e-6"):
-        implicit.load(folders[0], folders[0], beta=float("inf"))
+    refusal_of(lambda: implicit.load(*folders), "different vocabularies")
