@@ -84,7 +84,7 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
         if len(rows) or collection == study:
             with replacing(collection.claims / f"{notebook}.csv") as part:
                 rows.to_csv(part, index=False)
-    judged = judge(study, table)
+    judged = judge(study, estimates)
     card = scorecard(judged)
     if study.is_published:
         return card
@@ -92,8 +92,9 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     return card.assign(**{UNCORRECTED: smallest.reindex(card.index).map(short)})
 
 
-def judge(study: Collection, table: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of `stated` with their words, among the tests that `state` names."""
+def judge(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
+    """Return the rows of estimates with their words, among the tests that `state` names."""
+    table = stated(study, estimates)
     others = _committed() if study.is_published else table.head(0)
     others = others[~others["claim"].isin(table["claim"])]
     judged = with_words(answers(pd.concat([table, others])))

@@ -5,7 +5,7 @@ All of it works in any kernel: under papermill, nbconvert, and in JupyterLab. Wh
 without a kernel, as in a test, a section that lacks something raises InputError.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 from IPython import get_ipython
@@ -13,13 +13,14 @@ from IPython import get_ipython
 from .. import InputError
 from ..tables import registry, scores
 from ..tables.collection import Collection
+from . import figures
 
 SKIPPED_UNTIL = "needs("  # the call that begins the next section
 
 
 def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     """Check a notebook's parameters and return its collection. From here on, an InputError is shown
-    as one line.
+    as one line, and figures have the project's style.
 
     - names: the globals of the notebook
     - legal: for parameters but `collection`, the type, or a tuple of the values
@@ -38,7 +39,11 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
             raise InputError(
                 f"the parameter {name} is {value!r}; it has to be {values}"
             )
-    return Collection(str(names["collection"]))
+    study = Collection(str(names["collection"]))
+    if "model" in legal:
+        _refuse_elsewhere(str(names["model"]), study)
+    figures.style()
+    return study
 
 
 def _show_line(shell, kind, error: InputError, traceback, tb_offset=None) -> None:
@@ -46,7 +51,7 @@ def _show_line(shell, kind, error: InputError, traceback, tb_offset=None) -> Non
     shell._showtraceback(kind, error, [f"error: {' '.join(str(error).split())}"])
 
 
-def refuse_default_model(model: str, collection: Collection) -> None:
+def _refuse_elsewhere(model: str, collection: Collection) -> None:
     """Raise InputError if a model of this project would go into another collection than its own, or
     any other model into one of this project's.
     """
@@ -60,28 +65,21 @@ def refuse_default_model(model: str, collection: Collection) -> None:
         )
 
 
-def check_prompts(
-    named: str | Iterable[str],
-    tables: Mapping[str, pd.DataFrame],
-) -> list[str]:
-    """Return those of the named prompts that all these score tables hold, and print which are not
-    scored.
-
-    named: names separated by commas, or a list. Raise InputError, which lists what is scored, if
-    none of them is.
+def check_prompts(named: str, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return those of the named prompts, separated by commas, that all these score tables hold, and
+    print which are not scored. InputError if none of them is.
     """
-    wanted = named.split(",") if isinstance(named, str) else list(named)
     held = scores.shared_prompts(tables)
-    there = [prompt for prompt in wanted if prompt in held]
-    missing = ", ".join(prompt for prompt in wanted if prompt not in held)
+    there = [prompt for prompt in named.split(",") if prompt in held]
+    missing = ", ".join(prompt for prompt in named.split(",") if prompt not in held)
+    listed = ", ".join(held)
     if not there:
         raise InputError(
-            f"these scores hold no prompt '{missing}'; choose from: {', '.join(held)}"
+            f"these scores hold no prompt '{missing}'; choose from: {listed}"
         )
     if missing:
         print(
-            f"These scores hold no prompt {missing}, so it is left out; they hold "
-            f"{', '.join(held)}."
+            f"These scores hold no prompt {missing}, so it is left out; they hold {listed}."
         )
     return there
 

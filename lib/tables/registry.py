@@ -73,22 +73,18 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     )
 
 
-def reward_models() -> pd.DataFrame:
+def reward_models(nicknames: Iterable[str] | None = None) -> pd.DataFrame:
     """Return the paper's ten reward models, current models, and those that are trained here,
-    indexed by nickname.
+    indexed by nickname; or the rows of these nicknames, '' or NaN for a model that it lacks.
 
     The columns are those of data/reward_models.csv; '' where nothing is known. group: paper,
     current, embedded (planted values) or human_ratings. parameters_b: billions. lineage: the line
     of reward models that this one descends from, as grouped after the paper's data were known.
     """
-    return _read("reward_models").copy()
-
-
-def reward_model_rows(nicknames: Iterable[str]) -> pd.DataFrame:
-    """Return the registry's rows for these reward models, in this order; '' or NaN for a model
-    that it lacks.
-    """
-    rows = _read("reward_models").reindex(list(nicknames))
+    rows = _read("reward_models").copy()
+    if nicknames is None:
+        return rows
+    rows = rows.reindex(list(nicknames))
     return rows.fillna(dict.fromkeys(rows.select_dtypes("str"), ""))
 
 

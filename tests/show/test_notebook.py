@@ -70,10 +70,10 @@ def test_a_section_that_lacks_something_does_nothing_until_the_next_one(shell, c
 
 
 def test_a_small_model_goes_into_its_own_collection_only():
-    notebook.refuse_default_model("somebody/a-model", OWN)
-    notebook.refuse_default_model("V-Smol-135M", FIRST_RUN)
+    notebook._refuse_elsewhere("somebody/a-model", OWN)
+    notebook._refuse_elsewhere("V-Smol-135M", FIRST_RUN)
     with pytest.raises(InputError, match="name your model: -p model FOLDER"):
-        notebook.refuse_default_model("A-Gem-96", OWN)
+        notebook._refuse_elsewhere("A-Gem-96", OWN)
 
 
 def test_prompts_that_are_not_scored_are_left_out_and_told(score_table, capsys):

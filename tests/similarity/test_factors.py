@@ -20,7 +20,7 @@ def test_pairs_leave_out_the_diagonal_and_the_mirror():
 
 
 def test_similarities_by_hand():
-    models = registry.reward_model_rows(
+    models = registry.reward_models(
         ["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"]
     )
     found = factors.theoretical(models)
@@ -49,11 +49,9 @@ def test_similarities_by_hand():
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
-    models = registry.reward_model_rows(
-        ["N-Gem-27B", "S-Gem-27B", "a model of one's own"]
-    )
+    models = registry.reward_models(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
     assert factors.theoretical(models) == {}
-    models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
+    models = registry.reward_models(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
     # all are 27 billion Gemmas
     assert list(factors.theoretical(models)) == ["developer", "rank"]
     assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == [
@@ -65,5 +63,5 @@ def test_too_few_models_are_not_told_apart():
     matrix = paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
     for count, enough in [(2, False), (3, False), (10, True)]:
         names = matrix.index[:count]
-        traits = factors.theoretical(registry.reward_model_rows(names))
+        traits = factors.theoretical(registry.reward_models(names))
         assert relabelling.can_be_told_apart(matrix.loc[names, names], traits) == enough

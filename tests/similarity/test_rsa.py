@@ -17,7 +17,7 @@ from lib.tables import registry
 def fig_2a():
     """The paper's Fig 2A and its theoretical matrices."""
     matrix = paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
-    return matrix, factors.theoretical(registry.reward_model_rows(matrix.index))
+    return matrix, factors.theoretical(registry.reward_models(matrix.index))
 
 
 def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):

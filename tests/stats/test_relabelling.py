@@ -90,7 +90,7 @@ def test_p_does_not_depend_on_scale_or_on_the_order_of_models():
 
 def test_ten_models_are_enumerated_and_the_smallest_p_is_one_of_all():
     matrix = paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
-    theory = factors.theoretical(registry.reward_model_rows(matrix.index))
+    theory = factors.theoretical(registry.reward_models(matrix.index))
     # so near that no other order of ten models is as near
     nearly = 0.9 * theory["rank"] + 0.1 * matrix
     assert p_of(nearly, {"rank": theory["rank"]}, "rank") == 1 / 3_628_800
