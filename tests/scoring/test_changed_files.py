@@ -6,7 +6,6 @@ import os
 import shutil
 
 import huggingface_hub
-import pandas as pd
 import pytest
 import tiny
 from safetensors.torch import load_file, save_file
@@ -15,7 +14,6 @@ from audit.opening import open_model as load
 from audit.reading.layers import Layers
 from lib import InputError
 from lib.scoring import vocabulary
-from lib.scoring.reader import Reader
 
 pytestmark = pytest.mark.drill
 PROMPTS = {
@@ -70,10 +68,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_of_a_streamed_model_that_changes_is_refused_and_no_wrong_reward_is_kept(
-    folder, original, tmp_path, monkeypatch, change
+def test_a_file_of_a_streamed_model_that_changes_is_refused(
+    folder, tmp_path, monkeypatch, change
 ):
-    monkeypatch.setattr(Reader, "per_shard", 100)
     model, path = (
         load(str(folder), device="cpu", stream=True),
         tmp_path / "table.parquet",
@@ -90,19 +87,6 @@ def test_a_file_of_a_streamed_model_that_changes_is_refused_and_no_wrong_reward_
         with pytest.raises(InputError, match=f"{CHANGED}|cannot be read any more"):
             vocabulary.score_vocabulary(model, PROMPTS, path, progress=False)
     assert done and not path.exists()
-    shutil.rmtree(folder)
-    # as it was: what is kept of the run goes into the table
-    shutil.copytree(original, folder)
-    table = vocabulary.score_vocabulary(
-        load(str(folder), device="cpu", stream=True), PROMPTS, path, progress=False
-    )
-    whole = vocabulary.score_vocabulary(
-        load(str(original), device="cpu"),
-        PROMPTS,
-        tmp_path / "w.parquet",
-        progress=False,
-    )
-    pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
 # --- files edited in the cache of the hub ---------------------------------------------------------

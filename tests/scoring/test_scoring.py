@@ -257,3 +257,18 @@ def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
     table = vocabulary.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(table, whole)
     assert len(read) == kept and table.attrs["metadata"]["versions"]["torch"] == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("replies", "how", "told"),
+    [
+        (["a"], {"reply_mode": "words"}, "reply_mode must be 'text' or 'ids'"),
+        (["a"], {"bos": "twice"}, "bos must be one of single, double, none"),
+        ("four", {}, "replies must be a list of strings"),
+        (["four"], {"reply_mode": "ids"}, "must be a list of sequences of token ids"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(checkpoint, replies, how, told):
+    model = loaded(checkpoint("linear_llama"))
+    with pytest.raises(InputError, match=told):
+        vocabulary.score_replies(model, "Why?", replies, **how)
