@@ -8,7 +8,6 @@ intervals are over prompts.
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ STYLES = {  # what is counted in a reply
 }
 
 
-def chances(rewards: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def chances(rewards: np.ndarray, sizes: list[int]) -> np.ndarray:
     """Return the probability that each reply is the best of n, (sizes, replies), from the rewards
     of a pool. Equal rewards share it.
     """
