@@ -4,69 +4,39 @@
 
 import argparse
 import os
-import sys
-from pathlib import Path
 
-from benchmarks.calibration import measuring, plan, report
-from lib import InputError
+import pandas as pd
 
-
-def run(models: int, folder: Path, publish: bool) -> None:
-    """Calibrate on every core; make it the committed report if asked to."""
-    given = {
-        "models": models,
-        "folder": folder.resolve(),
-        "processes": os.cpu_count() or 1,
-    }
-    made = report.calibrate(**given)
-    print(f"The tables of {made.n_models} models are in {folder / 'report'}.")
-    if publish:
-        report.publish(made)
-        print(
-            f"The report that notebooks read is in {report.TABLES}, its page is {report.PAGE}."
-        )
+from benchmarks.calibration import measuring, method, plan, report
 
 
-def main(arguments: list[str] | None = None) -> int:
+def calibrate(models: int, seeds: int = plan.SEEDS, **how) -> report.Report:
+    """Train and measure models of the plan and the controls, and return the report. how: as for
+    measuring.measure.
+    """
+    measured = measuring.measure(plan.planned(models, seeds), **how)
+    trainings = [one.report | {"control": one.planned.control} for one in measured]
+    estimates = method.estimates(measured, measuring.words())
+    return report.Report(estimates, pd.DataFrame(trainings))
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.calibration", description=__doc__.splitlines()[0]
     )
-    parser.add_argument(
-        "--models",
-        type=int,
-        default=plan.MODELS,
-        help=f"of the plan (default: all {plan.MODELS})",
-    )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=measuring.FOLDER,
-        help="where rewards and report go",
-    )
-    parser.add_argument(
-        "--method",
-        action="store_true",
-        help="write method.csv and the page again from the committed estimates",
-    )
+    parser.add_argument("--models", type=int, default=plan.MODELS, help="of the plan")
     parser.add_argument(
         "--publish",
         action="store_true",
         help="make it the report that the notebooks read",
     )
-    try:
-        given = vars(parser.parse_args(arguments))
-        if given.pop("method"):
-            report.publish(report.read())
-        else:
-            run(**given)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        return 130
-    return 0
+    asked = parser.parse_args()
+    made = calibrate(asked.models, processes=os.cpu_count() or 1)
+    if asked.publish:
+        report.publish(made)
+    else:
+        report.write(made, measuring.FOLDER / "report")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,18 +1,15 @@
 """The calibration as a whole: its tables, its page, its chart, and the command that makes them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.calibration import charts, measuring, method, plan
-from lib import ROOT, InputError
+from benchmarks.calibration import charts, method
+from lib import ROOT
 from lib.io import replacing
-from lib.models.hardware import each
 from lib.show import figures
 from lib.tables.collection import Collection
-from lib.trained.small_models import STEPS
 
 STUDY = Collection("calibration")  # whose chart this is
 PAGE = ROOT / "benchmarks" / "calibration.md"
@@ -85,22 +82,14 @@ def write(report: Report, folder: Path) -> None:
             frame.to_csv(part, index=False, float_format=digits, lineterminator="\n")
 
 
-def read(folder: Path | None = None) -> Report:
-    """Return the report in the folder, None for the committed one. Raise InputError if there is
-    no whole one.
-    """
-    folder = folder or TABLES
-    try:
-        tables = [
+def read(folder: Path = TABLES) -> Report:
+    """Return the report in the folder."""
+    return Report(
+        *(
             pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
             for name in ("estimates", "trainings")
-        ]
-    except (OSError, ValueError) as error:
-        again = "run: python -m benchmarks.calibration --models 40"
-        raise InputError(
-            f"{folder} holds no report of a calibration ({error}); {again}"
-        ) from error
-    return Report(*tables)
+        )
+    )
 
 
 def page(report: Report) -> str:
@@ -132,50 +121,11 @@ def _markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
-def calibrate(
-    models: int = plan.MODELS,
-    seeds: int = plan.SEEDS,
-    folder: Path = measuring.FOLDER,
-    *,
-    steps: int = STEPS,
-    processes: int = 1,
-    each: Callable = each,
-) -> Report:
-    """Train and measure models of the plan and the controls, and return the report; it also goes to
-    `folder`/report.
-
-    What the folder holds is not trained again. each: runs the jobs, as lib.models.hardware.each
-    does.
-    """
-    asked = plan.planned(models, seeds)
-    measuring.measure(asked, folder, steps=steps, processes=processes, each=each)
-    measured = measuring.read(asked, folder, steps=steps)
-    trainings = pd.DataFrame(
-        [one.report | {"control": one.planned.control} for one in measured]
-    )
-    made = Report(method.estimates(measured, measuring.words()), trainings)
-    write(made, folder / "report")
-    return made
-
-
 def publish(report: Report) -> None:
     """Make it the committed report: data/calibration, the chart in figures/calibration, and
     benchmarks/calibration.md.
-
-    Raise InputError if the committed one rests on more models.
     """
-    committed = read().n_models if (TABLES / "estimates.csv").is_file() else 0
-    if report.n_models < committed:
-        raise InputError(
-            f"the committed report rests on {committed} models, this on {report.n_models}; measure "
-            "more"
-        )
     write(report, TABLES)
-    figures.save(
-        charts.draw_null_bands(report.estimates), STUDY, "planted_and_recovered"
-    )
-    with replacing(PAGE) as part:
-        part.write_text(page(report), encoding="utf-8")
+    chart = charts.draw_null_bands(report.estimates)
+    figures.save(chart, STUDY, "planted_and_recovered")
+    PAGE.write_text(page(report), encoding="utf-8")
