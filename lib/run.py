@@ -1,38 +1,11 @@
-"""The command line, `python -m lib.run COMMAND`. What a command calls is loaded when it runs."""
+"""The command line, `python -m lib.run COMMAND`."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 
 from . import InputError, io
-
-
-def reproduce(models: Sequence[str], collection: str | None) -> int:
-    """Run the notebooks for reward models, write pages and figures."""
-    from .apps.runner import runs
-
-    return runs.reproduce(models, collection)
-
-
-def published() -> int:
-    """Import published scores and run the notebooks that are about them."""
-    from .apps.runner import runs
-
-    return runs.published()
-
-
-def notebooks(names: Sequence[str]) -> None:
-    """Execute the committed notebooks again, without run-time metadata."""
-    from .apps.runner import runs
-
-    runs.refresh(names)
-
-
-def human_ratings() -> None:
-    """Join V-Smol-135M, a reward model of people's ratings of words: head and SmolLM2-135M."""
-    from .trained import v_smol
-
-    v_smol.load_and_report()
+from .apps.runner import runs
 
 
 def smollm2() -> None:
@@ -51,8 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see carry_out."""
     parser = argparse.ArgumentParser("python -m lib.run", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for function in (reproduce, published, notebooks, human_ratings, smollm2):
-        command = commands.add_parser(function.__name__, help=function.__doc__)
+    functions = {"reproduce": runs.reproduce, "published": runs.published}
+    functions |= {"notebooks": runs.refresh, "smollm2": smollm2}
+    for name, function in functions.items():
+        command = commands.add_parser(name, help=function.__doc__)
         command.set_defaults(function=function)
     command = commands.choices["reproduce"]
     command.add_argument(

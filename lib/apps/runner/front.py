@@ -9,14 +9,14 @@ from ...io import replacing
 from ...show.display import ANSWER_TYPE
 from ...show.pages import TEMPLATES, template
 from ...tables.collection import Collection
-from .jobs import Job, read, source_of
+from .jobs import Job, read
 
 
 def opening(notebook: Path) -> tuple[str, str]:
     """Return the title of a notebook and its question: the one in bold in its first cell, or ''."""
-    first, _, rest = source_of(read(notebook)["cells"][0]).partition("\n")
+    first, _, rest = "".join(read(notebook)["cells"][0]["source"]).partition("\n")
     asked = re.search(r"\*\*([^*]*\?)\*\*", rest)
-    return first.lstrip("# "), " ".join(asked[1].split()) if asked else ""
+    return first.lstrip("# "), asked[1] if asked else ""
 
 
 def answer_of(executed: Path) -> str:
@@ -46,7 +46,9 @@ def write_index(home: Collection, jobs: Iterable[Job]) -> None:
         for job in jobs
         if job.notebook
     ]
-    shown = {"title": f"Collection {home}", "home": home, "rows": rows}
+    index = template("index")
+    page = index.render(
+        title=f"Collection {home}", home=home, rows=rows, relpath=os.path.relpath
+    )
     with replacing(home.figures / "index.html") as part:
-        page = template("index").render(shown, relpath=os.path.relpath)
         part.write_text(page, encoding="utf-8")

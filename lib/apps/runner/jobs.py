@@ -17,8 +17,6 @@ REAL = "V-Smol-135M"  # the real model of a first run
 # the folders of data/ that runs make
 MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")
 
-LARGE = 1e8  # bytes; of a larger file, its time counts in place of its content
-
 
 @dataclass(frozen=True)
 class Job:
@@ -58,11 +56,6 @@ def read(notebook: Path) -> dict:
     return json.loads(notebook.read_text(encoding="utf-8"))
 
 
-def source_of(cell: dict) -> str:
-    """Return the text of a cell."""
-    return "".join(cell["source"])
-
-
 def parameters_of(notebook: Path) -> dict:
     """Return the parameters of a notebook and their defaults: the literals of its cell tagged
     `parameters`.
@@ -71,7 +64,7 @@ def parameters_of(notebook: Path) -> dict:
     tagged = [
         cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])
     ]
-    lines: list = ast.parse("\n".join(map(source_of, tagged))).body
+    lines: list = ast.parse("\n".join("".join(cell["source"]) for cell in tagged)).body
     return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
 
 
@@ -130,7 +123,7 @@ def what_all_read(study: Collection) -> str:
     and what was found on published scores.
     """
     own = [entry for entry in (ROOT / "data").iterdir() if entry.name not in MADE]
-    found = [] if study.is_published else sorted(PUBLISHED.figures.rglob("*.csv"))
+    found = [] if study.is_published else [PUBLISHED.figures]
     return _hash_of([ROOT / "lib", *sorted(own), *found]) + str(io.versions())
 
 
@@ -138,7 +131,9 @@ def key_of(job: Job, read_by_all: str, keys: Mapping[str, str]) -> str:
     """Return a hash of all that a job reads and has made: a page that is missing or was edited is
     made again. keys: those of the jobs that it needs, by name.
     """
-    cells = read(job.notebook)["cells"] if job.notebook else []
+    what = [read_by_all, job.parameters, *(keys[name] for name in sorted(job.needs))]
+    if job.notebook:
+        what += [cell["source"] for cell in read(job.notebook)["cells"]]
     paths = [job.executed, job.page]
     if job.model:
         # what it loads may be a folder of the reader's
@@ -146,18 +141,9 @@ def key_of(job: Job, read_by_all: str, keys: Mapping[str, str]) -> str:
         paths += [scores.path_of(job.collection, job.model), loaded]
     else:
         paths += [part.scores for part in job.collection.parts]
-        # what a scorecard gathers
-        paths += [
-            part.claims for part in job.collection.parts if part != job.collection
-        ]
-    needed = [keys[name] for name in sorted(job.needs)]
-    what = [
-        read_by_all,
-        needed,
-        *map(source_of, cells),
-        job.parameters,
-        _hash_of(paths),
-    ]
+    if job.collection == PUBLISHED:  # the scorecard gathers claims
+        paths += [part.claims for part in PUBLISHED.parts]
+    what.append(_hash_of(paths))
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
@@ -169,9 +155,9 @@ def _hash_of(paths: Iterable[Path]) -> str:
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and file.suffix not in (".lock", ".pyc"):
-                is_large = file.stat().st_size > LARGE
-                content = (
-                    b"%d" % file.stat().st_mtime_ns if is_large else file.read_bytes()
-                )
-                digest.update(str(file.relative_to(path.parent)).encode() + content)
+                digest.update(str(file.relative_to(path.parent)).encode())
+                # weights may be large, so their time counts in place of their content
+                is_large = file.suffix == ".safetensors"
+                time = str(file.stat().st_mtime_ns).encode()
+                digest.update(time if is_large else file.read_bytes())
     return digest.hexdigest()

@@ -62,7 +62,10 @@ def run_all(
     def end(job: Job, result: str) -> None:
         keys[job.name] = "" if result.startswith("failed") else key_of(job, read, keys)
         job.key.write_text(keys[job.name])
-        print(f"[{len(keys)}/{len(jobs)}] {job.name}: {visible(result)}", flush=True)
+        log = f" ({shown_path(job.page)})" if job.notebook else ""
+        print(
+            f"[{len(keys)}/{len(jobs)}] {job.name}: {visible(result)}{log}", flush=True
+        )
 
     with lock(home.runs / "run"):
         while waiting or running:
@@ -78,22 +81,16 @@ def run_all(
                 continue
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 job = running.pop(future)
-                end(job, _result(job, future.exception()))
+                error = future.exception()
+                # papermill's errors are tracebacks, and end on what the notebook said
+                last = str(error).strip().rpartition("\n")[2]
+                end(job, f"failed: {last}" if error else "run")
             write_index(home, [job for job in jobs if job.executed.is_file()])
     failed = sum(not key for key in keys.values())
     print(
         f"{len(jobs)} jobs, {failed} failed. Look at {shown_path(home.figures / 'index.html')}."
     )
     return int(failed > 0)
-
-
-def _result(job: Job, error: BaseException | None) -> str:
-    """Return in one line how a job went that was run."""
-    if not error:
-        return "run"
-    # papermill's errors are tracebacks, and end on what the notebook said
-    last = str(error).strip().rpartition("\n")[2].removeprefix("error: ")
-    return f"failed: {last}" + f"; see {shown_path(job.page)}" * bool(job.notebook)
 
 
 def run_here(home: Collection, jobs: Sequence[Job]) -> int:
@@ -152,8 +149,8 @@ def refresh(names: Sequence[str] = ()) -> None:
     from nbclient import NotebookClient
 
     os.environ["TQDM_DISABLE"] = "1"  # bars hold times
-    in_root = {"metadata": {"path": str(ROOT)}}
-    options = {"record_timing": False, "coalesce_streams": True, "resources": in_root}
+    options: dict = {"record_timing": False, "coalesce_streams": True}
+    options["resources"] = {"metadata": {"path": str(ROOT)}}
     folder = ROOT / "notebooks"
     for path in [*find_notebooks(folder), *find_notebooks(folder / "exercises")]:
         if path.relative_to(folder).as_posix().startswith(tuple(names) or ""):

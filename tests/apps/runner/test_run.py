@@ -90,7 +90,7 @@ def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
         with pytest.raises(InputError, match=words):
             find_models(names)
     assert study_of(find_models(["R-Gem-2B"])) == OWN
-    with pytest.raises(InputError, match="'embedded' holds models with planted"):
+    with pytest.raises(InputError, match="'embedded' holds"):
         study_of(find_models(["somebody/A-Gem-96"]), "embedded")
 
 
@@ -117,9 +117,9 @@ def test_a_failing_model_does_not_stop_the_others(project, kernels):
     ran = command(project, "reproduce", "--models", *models)
     told, _ = ran.communicate()
     assert ran.returncode == 1, told
-    broken = "failed: InputError: the weights are broken; download them again; see "
-    assert broken in told and "2 reward models scored in collection 'mine'" in told
-    assert "[4/4] mine/02_compare: run\n4 jobs, 1 failed. Look at figures/mine/" in told
+    broken = "failed: InputError: the weights are broken; download them again (figures/mine/"
+    assert broken in told and "scored in collection 'mine': 2." in told
+    assert "02_compare: run (figures/mine/02_compare.html)\n4 jobs, 1 failed." in told
     notebook = nbformat.read(project / "data/cache/runs/mine/02_compare.ipynb", 4)
     own = str(project / "lib" / "__init__.py")
     assert recorded(notebook) == {"models": 2, "lib": own}
