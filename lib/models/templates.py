@@ -8,7 +8,6 @@ import re
 from typing import Literal
 
 import jinja2
-from jinja2 import nodes
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
 
@@ -61,27 +60,6 @@ def _apply(
             f"the chat template of {tokenizer.name_or_path} {_problem(error)}; give another one"
         ) from error
     return texts[0] if is_one else texts
-
-
-def names_read(template: str) -> set[str]:
-    """Return the names that a chat template reads beside the conversation. It is parsed, and not
-    run.
-    """
-    plain = re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", template)
-    tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(plain)
-    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {
-        "messages",
-        "loop",
-    }
-    # A name that is set in the template may come from outside too if the template asks whether it
-    # is there.
-    asked = {
-        getattr(test.node, "name", "")
-        for test in tree.find_all(nodes.Test)
-        if test.name.endswith("defined")
-    }
-    names = {name.name for name in tree.find_all(nodes.Name)}
-    return names - own | asked - {""}
 
 
 def _problem(error: Exception) -> str:

@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
-from scipy.optimize import isotonic_regression
 
 from .figures import GREY, Chart, model_label, new_chart, styled
 
@@ -151,65 +149,3 @@ def heat_map(
     axes.set(xlabel="", ylabel="")
     axes.tick_params(axis="x", rotation=rotation, labelsize=12)
     axes.tick_params(axis="y", rotation=0, labelsize=12)
-
-
-# --- names of points ------------------------------------------------------------------------------
-
-# A thin white line around the letters of a name: it stays legible over dots and cuts off hardly any
-# of them.
-HALO = withStroke(linewidth=1.5, foreground="white")
-
-
-def name_in_column(
-    axes: Axes,
-    names: Sequence[str],
-    points: np.ndarray,
-    x: float,
-    *,
-    gap: float,
-    within: tuple[float, float],
-    colour: str = GREY,
-) -> None:
-    """Write names in a column at x, in the order of their points' heights, with a line from each
-    point to its name.
-
-    Names are at least a gap apart and within the lowest and highest place, in units of y.
-    """
-    heights = spread(points[:, 1], gap, *within)
-    is_right = x > points[:, 0].mean()
-    # From the side of the name that faces the points: a line from its middle would cross the names
-    # above or below.
-    leader = {
-        "arrowstyle": "-",
-        "color": colour,
-        "linewidth": 1,
-        "relpos": (0 if is_right else 1, 0.5),
-        "shrinkB": 0,
-    }
-    for name, point, height in zip(names, points, heights, strict=True):
-        axes.annotate(
-            name,
-            point,
-            (x, height),
-            ha="left" if is_right else "right",
-            va="center",
-            fontsize=12,
-            zorder=4,
-            arrowprops=leader,
-            path_effects=[HALO],
-            annotation_clip=False,
-        )
-
-
-def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Return the positions nearest to the wanted ones (least squares) that keep their order and are
-    at least `gap` apart, in [low, high] if they fit.
-    """
-    order = np.argsort(wanted, kind="stable")
-    steps = gap * np.arange(len(wanted))
-    # less their steps, positions that are a gap apart only have to be in order
-    placed = isotonic_regression(wanted[order] - steps).x
-    room = max(low, high - steps[-1])
-    positions = np.empty(len(wanted))
-    positions[order] = np.clip(placed, low, room) + steps
-    return positions

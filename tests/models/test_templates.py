@@ -110,30 +110,6 @@ def test_data_is_written_whatever_gave_it(written, text):
     assert render("{{ " + written + " }}") == text
 
 
-@pytest.mark.parametrize(
-    "source, names",
-    [
-        (
-            "{% if tools %}{{ tools }}{% endif %}{% generation %}{{ effort }}{% endgeneration %}",
-            {"tools", "effort"},
-        ),
-        (
-            "{% set kind = kind if kind is defined else 1 %}{% set a = messages[0].b %}{{ a }}{{ "
-            "loop }}",
-            {"kind"},
-        ),
-        (
-            "{% for message in messages %}{{ message.tools }}{% endfor %}{{ 10 ** 10 ** 10 }}",
-            set(),
-        ),
-    ],
-)
-def test_what_a_template_reads_beside_the_conversation_is_known_without_running_it(
-    source, names
-):
-    assert templates.names_read(source) == names
-
-
 # --- one clear line -------------------------------------------------------------------------------
 
 

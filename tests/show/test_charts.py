@@ -4,7 +4,6 @@ stand apart.
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from lib.show import charts
 
@@ -28,11 +27,3 @@ def test_a_forest_shows_every_estimate_in_the_panel_of_its_prompt():
     assert [each.get_text() for each in figure.axes[0].get_yticklabels()] == ["M", "N"]
     keys = [each.get_text() for each in figure.legends[0].get_texts()]
     assert keys == ["none", "all"]
-
-
-def test_labels_are_spread_without_changing_their_order():
-    # far apart already
-    assert charts.spread(np.array([1.0, 5, 9]), 2, 0, 10).tolist() == [1, 5, 9]
-    assert charts.spread(np.array([5.0, 5, 5]), 2, 0, 10) == pytest.approx([3, 5, 7])
-    top = charts.spread(np.array([10.0, 9.5, 10]), 2, 0, 10)
-    assert top == pytest.approx([8, 6, 10])

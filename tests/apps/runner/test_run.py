@@ -117,7 +117,9 @@ def test_a_failing_model_does_not_stop_the_others(project, kernels):
     ran = command(project, "reproduce", "--models", *models)
     told, _ = ran.communicate()
     assert ran.returncode == 1, told
-    broken = "failed: InputError: the weights are broken; download them again (figures/mine/"
+    broken = (
+        "failed: InputError: the weights are broken; download them again (figures/mine/"
+    )
     assert broken in told and "scored in collection 'mine': 2." in told
     assert "02_compare: run (figures/mine/02_compare.html)\n4 jobs, 1 failed." in told
     notebook = nbformat.read(project / "data/cache/runs/mine/02_compare.ipynb", 4)
