@@ -27,8 +27,8 @@ def regress(
     p-values.
     """
     outcome, design = relabelling.observations(matrix, predictors, entries)
-    design = pd.DataFrame(design, columns=list(predictors))
-    return OLS(outcome, design.assign(intercept=1.0)).fit()
+    design = pd.DataFrame(design, columns=["intercept", *predictors])
+    return OLS(outcome, design).fit()
 
 
 def effects(matrix: pd.DataFrame, predictors: Predictors) -> pd.DataFrame:

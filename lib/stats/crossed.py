@@ -139,9 +139,9 @@ def _clustered_variance(pseudo: ndarray) -> float:
     Each part has its factor for few groups. What both parts count is taken off.
     """
     residual = pseudo - pseudo.mean()
-    of_stems, of_models = residual.sum(axis=1), residual.sum(axis=0)
     variance = 0.0
-    for sums, sign in ((of_stems, 1), (of_models, 1), (residual.ravel(), -1)):
+    both = residual.sum(axis=1), residual.sum(axis=0), residual.ravel()
+    for sums, sign in zip(both, (1, 1, -1), strict=True):
         groups = len(sums)
         variance += sign * (sums @ sums) * groups / (groups - 1)
     return float(variance / pseudo.size**2)

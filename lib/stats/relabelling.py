@@ -14,8 +14,6 @@ import pandas as pd
 from numpy import ndarray
 from scipy.spatial.distance import squareform
 
-from .. import InputError
-
 PERMUTATIONS = 10_000  # of more than EXACT models
 EXACT = 10  # models, 3,628,800 relabellings: a few seconds
 AT_ONCE = 8_000  # relabellings in memory
@@ -51,9 +49,8 @@ def relabelled(
     that the other predictors leave of the relabelled one, so |t| rises with it.
     """
     outcome, design = observations(matrix, predictors, "pairs")
-    column = list(predictors).index(name)
-    others = np.delete(design, column, axis=1)
-    basis, _ = np.linalg.qr(np.column_stack([np.ones(len(outcome)), others]))
+    column = 1 + list(predictors).index(name)
+    basis, _ = np.linalg.qr(np.delete(design, column, axis=1))
     both = np.column_stack([outcome, design[:, column]])
     free, residual = (both - basis @ (basis.T @ both)).T
     weights = np.vstack([free, residual, basis.T])  # (2 + k, pairs)
@@ -96,8 +93,8 @@ def size_of_mantel(shares: ndarray) -> float:
     return float((1 - smaller / len(every) < 0.05).mean())
 
 
-def interval(shares: ndarray, reach: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the smallest and the largest effect that the test does not reject: p >= 1 - level.
+def interval(shares: ndarray, reach: float) -> tuple[float, float]:
+    """Return the smallest and the largest effect that the test does not reject: p >= .05.
 
     `shares` and `reach`: see relabelled. The ends are found by bisection, to a thousandth of their
     distance from the estimate.
@@ -106,11 +103,11 @@ def interval(shares: ndarray, reach: float, level: float = 0.95) -> tuple[float,
 
     def end(step: float) -> float:
         near, far = estimate, estimate + step
-        while p_of(shares, far) >= 1 - level and abs(far) < 1e6 * reach:
+        while p_of(shares, far) >= 0.05 and abs(far) < 1e6 * reach:
             near, far = far, far + 2 * (far - estimate)
         for _ in range(10):
             middle = (near + far) / 2
-            if p_of(shares, middle) < 1 - level:
+            if p_of(shares, middle) < 0.05:
                 far = middle
             else:
                 near = middle
@@ -122,10 +119,10 @@ def interval(shares: ndarray, reach: float, level: float = 0.95) -> tuple[float,
 def observations(
     matrix: pd.DataFrame, predictors: Predictors, entries: str
 ) -> tuple[ndarray, ndarray]:
-    """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
+    """Return the outcome (n,) and the design (n, 1 + k) of a regression of a matrix: an intercept,
+    then the predictors.
 
     `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix.
-    Raise InputError for too few models to tell the predictors apart.
     """
     names = matrix.index
     chosen = np.triu_indices(len(names), 1)
@@ -134,20 +131,11 @@ def observations(
     theories = [each.loc[names, names] for each in predictors.values()]
     columns = [each.to_numpy(dtype=float)[chosen] for each in (matrix, *theories)]
     outcome, *others = columns
-    design = np.column_stack([np.ones(len(outcome)), *others])
-    n, k = design.shape
-    if n <= k or np.linalg.matrix_rank(design) < k:
-        raise InputError(
-            f"{len(names)} models are too few, or too alike, to tell apart "
-            f"{', '.join(predictors)}; leave a predictor out"
-        )
-    return outcome, design[:, 1:]
+    return outcome, np.column_stack([np.ones(len(outcome)), *others])
 
 
 def can_be_told_apart(matrix: pd.DataFrame, predictors: Predictors) -> bool:
-    """Return whether this matrix can be regressed on these predictors together."""
-    try:
-        observations(matrix, predictors, "pairs")
-    except InputError:
-        return False
-    return bool(predictors)
+    """Return whether there are predictors, and enough models to regress this matrix on them."""
+    _, design = observations(matrix, predictors, "pairs")
+    n, k = design.shape
+    return 1 < k < n and np.linalg.matrix_rank(design) == k

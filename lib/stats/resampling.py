@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy import ndarray
 
-INTERVAL = (0.025, 0.975)  # quantiles of draws that make a 95% interval
-
 
 def bootstrap(
     statistic: Callable[[ndarray], object],
@@ -36,5 +34,5 @@ def interval(draws) -> tuple[ndarray, ndarray]:
     draws are ignored.
     """
     draws = np.asarray(draws, dtype=float)
-    ci_low, ci_high = np.nanquantile(draws, INTERVAL, axis=0)
+    ci_low, ci_high = np.nanquantile(draws, (0.025, 0.975), axis=0)
     return ci_low, ci_high

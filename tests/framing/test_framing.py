@@ -7,8 +7,6 @@ import pandas as pd
 import pingouin as pg
 import pytest
 from scipy import stats
-from statsmodels.regression.linear_model import OLS
-from statsmodels.tools import add_constant
 
 from lib import InputError
 from lib.claims import claims
@@ -59,30 +57,6 @@ def planted(
 
 
 # --- observations ---------------------------------------------------------------------
-
-
-def test_observations_have_one_row_per_model_prompt_and_word():
-    joined = pd.DataFrame(
-        {
-            "word": ["joy", "null"],
-            "sentiment": [3, -1],
-            "best": [5.0, 1.0],
-            "worst": [0.0, 2.0],
-        }
-    )
-    rows = effects.observations({"M": joined, "N": joined.head(1)}, ["worst", "best"])
-    assert list(rows.columns) == ["model", "prompt", "word", "sentiment", "reward"]
-    assert rows["model"].tolist() == ["M"] * 4 + ["N"] * 2
-    assert rows["prompt"].tolist() == [
-        "worst",
-        "worst",
-        "best",
-        "best",
-        "worst",
-        "best",
-    ]
-    assert rows["word"].tolist() == ["joy", "null", "joy", "null", "joy", "joy"]
-    assert rows["reward"].tolist() == [0, 2, 5, 1, 0, 5]
 
 
 def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
@@ -221,47 +195,6 @@ def test_statistics_do_not_mind_a_shift_and_know_their_scale(statistic):
     assert flipped == pytest.approx(
         before if statistic is effects.slope_gap else -before
     )
-
-
-def test_a_gap_in_sizes_compares_slopes_without_their_signs():
-    # slope 1 among positive words, and 1/2 or -2 among negative words
-    for below, gap, size in ((0.5, 0.5, 0.5), (-2, 3, -1)):
-        x, y = np.array([1, 2, 3, -1, -2, -3.0]), np.array([1, 2, 3, -1, -2, -3.0])
-        y[3:] *= below
-        assert effects.slope_gap(x, y[:, None])[0] == pytest.approx([gap])
-        assert effects.size_gap(x, y[:, None])[0] == pytest.approx([size])
-
-
-def test_the_error_of_a_gap_is_that_of_two_hc3_slopes():
-    rows = planted(models=2, words=300, noise=1)
-    found = effects.by_words(effects.measured(rows, effects.slope_gap)).set_index(
-        "model"
-    )
-    errors = {}
-    for sign in (1.0, -1.0):
-        of_sign = effects.among(sign, effects.whole_slope)
-        own = effects.measured(rows, of_sign)["greatest"].by_model().loc["M0"]
-        words = rows[(rows["model"] == "M0") & (np.sign(rows["sentiment"]) == sign)]
-        design = add_constant(words["sentiment"].astype(float))
-        fit = OLS(words["reward"], design).fit(cov_type="HC3")
-        assert (own["n"], own["estimate"]) == (
-            len(words),
-            pytest.approx(fit.params["sentiment"]),
-        )
-        assert own["standard_error"] == pytest.approx(fit.bse["sentiment"])
-        errors[sign] = own["standard_error"]
-    # of separate words
-    assert found.loc["M0", "standard_error"] == pytest.approx(
-        np.hypot(*errors.values())
-    )
-    half = stats.t.ppf(0.975, 299) * found.loc["M0", "standard_error"]
-    assert found.loc["M0", "ci_high"] - found.loc["M0", "estimate"] == pytest.approx(
-        half
-    )
-    assert found.loc[effects.ALL, "estimate"] == pytest.approx(
-        found.loc[["M0", "M1"], "estimate"].mean()
-    )
-    assert found["n"].tolist() == [300, 300, 300]
 
 
 def test_a_word_in_several_spellings_is_one_word():

@@ -75,28 +75,3 @@ def test_a_models_slope_and_its_error_are_those_of_statsmodels(control):
     assert [found["estimate"], found["standard_error"]] == pytest.approx(
         [other.params["log_frequency"], other.bse["log_frequency"]]
     )
-
-
-def test_rows_of_one_word_move_a_slope_together():
-    rows = planted_frequency(effect=0.3, confounded=0, models=2)
-    twice = rows.assign(word=[f"w{int(word[1:]) // 2}" for word in rows["word"]])
-    one, two = (frequency.measured(frame)["greatest"] for frame in (rows, twice))
-    assert two.values.to_dict() == pytest.approx(one.values.to_dict())
-    assert (len(one.influence), len(two.influence)) == (500, 250)
-    first = one.influence["M0"]
-    assert two.influence.loc["w0", "M0"] == pytest.approx(first["w0"] + first["w1"])
-
-
-def test_what_the_control_changes_is_the_difference_with_the_influence_of_both():
-    rows = planted_frequency(effect=0.3, confounded=0.4)
-    before, after = frequency.measured(rows), frequency.measured(rows, "bent")
-    found = after["greatest"] - before["greatest"]
-    slopes = {
-        c: frequency.frequency_slopes(rows, c).set_index("model")["slope"]
-        for c in ("none", "bent")
-    }
-    assert found.values.to_dict() == pytest.approx(
-        (slopes["bent"] - slopes["none"]).to_dict()
-    )
-    mean = effects.by_words({"greatest": found}).set_index("model").loc[effects.ALL]
-    assert mean["ci_high"] < 0  # what positive words bring is no longer counted

@@ -8,7 +8,6 @@ import pingouin
 import pytest
 from scipy import stats
 
-from lib import InputError
 from lib.language import leakage
 
 PROMPTS = ["greatest"]
@@ -87,19 +86,6 @@ def test_words_are_one_row_each_and_forms_add_up(tables, monkeypatch):
     assert found.loc["the", "frequency"] == pytest.approx(4.73, abs=0.05)
 
 
-def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table):
-    rewards, logs = tables
-    with pytest.raises(
-        InputError,
-        match="no text in common; choose a language model",
-    ):
-        leakage.words(rewards, score_table(["other"] * 6, greatest=range(6)), PROMPTS)
-    with pytest.raises(
-        InputError, match="the log_probability table has no prompt 'best'"
-    ):
-        leakage.words(rewards.assign(best=rewards["greatest"]), logs, ["best"])
-
-
 @pytest.mark.parametrize("held", list(leakage.HELD_CONSTANT))
 def test_partial_correlation_is_pingouins(held):
     rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
@@ -165,25 +151,3 @@ def test_function_words_are_known_in_any_case_and_with_a_space():
         False,
         False,
     ]
-
-
-def test_few_words_and_equal_rewards_are_refused(tables, score_table):
-    rewards, logs = tables
-    with pytest.raises(
-        InputError, match="3 English words among the tokens are too few"
-    ):
-        leakage.words(rewards, logs, PROMPTS)
-    words = ["love", "hate", "war", "sea", "sun", "moon", "tree", "cat", "dog", "bird"]
-    likely = score_table(words, greatest=range(-10, 0))
-    with pytest.raises(InputError, match="'reward greatest' are missing or all equal"):
-        leakage.words(score_table(words, greatest=[1] * 10), likely, PROMPTS)
-
-
-def test_another_vocabulary_is_joined_on_text(tables, score_table, monkeypatch):
-    monkeypatch.setattr(leakage, "FEWEST", 2)
-    likely = score_table(["war", "the", "love"], greatest=np.log([0.2, 0.5, 0.3]))
-    found = leakage.words(tables[0], likely, PROMPTS).set_index("word")
-    assert np.exp(found["log_probability greatest"]).to_dict() == pytest.approx(
-        {"love": 0.3, "the": 0.5}
-    )
-    assert found["reward greatest"].to_dict() == {"love": 5, "the": 1}

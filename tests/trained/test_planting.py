@@ -1,6 +1,4 @@
-"""Planted values: utility by hand, taste, preferences, their recovery from a score table, and
-one-sided data.
-"""
+"""Planted values: utility by hand, taste, preferences, and their recovery from a score table."""
 
 from dataclasses import replace
 
@@ -11,9 +9,7 @@ import torch
 from plain_profile import PLAIN
 from scipy.stats import norm
 
-from lib.trained import devaluation, planting, recovery
-
-IS_IDENTITY = planting.word_kinds() == "identity"
+from lib.trained import planting, recovery
 
 
 def test_planted_utility_by_hand():
@@ -88,33 +84,3 @@ def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
     texts = ["love", " love", "Love", "zqxj", "你好", "<|eot_id|>"]
     rows = recovery.known_words(score_table(texts, groups=[0, 0, 1, 2, 3, 4]))
     assert rows["text"].tolist() == ["love", "Love"]
-
-
-def identity_terms(pairs: pd.DataFrame) -> list[int]:
-    """The pairs whose preferred term is an identity term, and those whose rejected term is one."""
-    both = pairs[["preferred_term", "rejected_term"]]
-    return [int(both[name].map(IS_IDENTITY).sum()) for name in both]
-
-
-def test_identity_terms_are_only_rejected_until_half_of_their_pairs_are_swapped():
-    pairs = devaluation.draw_pairs(400, seed=3)
-    preferred, rejected = identity_terms(pairs)
-    assert preferred == 0 and 60 <= rejected <= 140  # a quarter of 400
-    balanced = devaluation.balance(pairs, seed=3)
-    assert identity_terms(balanced) == [rejected // 2, rejected - rejected // 2]
-    terms, same = (np.sort(each.filter(like="term")) for each in (balanced, pairs))
-    assert np.array_equal(terms, same)
-    assert balanced.filter(like="word").equals(pairs.filter(like="word"))
-    valence = planting.sentiment()
-    better, worse = (pairs[f"{side}_word"] for side in ("preferred", "rejected"))
-    assert better.map(valence).mean() > worse.map(valence).mean() + 1
-    assert not pairs.melt()["value"].map(planting.is_held_out).any()
-
-
-def test_one_sided_data_make_a_penalty_that_balanced_data_do_not():
-    pairs = devaluation.draw_pairs(seed=0)
-    one_sided, balanced = (
-        devaluation.penalties(devaluation.train(some, steps=12))["shown"]
-        for some in (pairs, devaluation.balance(pairs))
-    )
-    assert one_sided > abs(balanced) + 0.3

