@@ -17,8 +17,6 @@ from .. import DATA, ROOT, InputError
 from ..io import checked
 from .collection import EMBEDDED, OWN, Collection
 
-# small models that are trained first; notebooks about them run meanwhile
-EARLY = ("A-Gem-48", "A-Gem-96")
 MADE_HERE = "data/models/"  # how the registry's places of models begin that runs make
 REPORT = "training.json"  # in the folder of a small model, once it is trained
 # the packages that load models; the light installation comes without

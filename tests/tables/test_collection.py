@@ -1,7 +1,7 @@
 """A collection knows its folders, what it holds, and what a notebook must say of it."""
 
 from lib import ROOT
-from lib.tables.collection import ITEMS, OWN, PUBLISHED, VOCABULARY, WORDS, Collection
+from lib.tables.collection import PUBLISHED, WORDS, Collection
 
 
 def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(
@@ -33,19 +33,3 @@ def test_figures_of_published_collections_lie_in_one_folder():
     assert (
         Collection("mine-published-x").figures == ROOT / "figures" / "mine-published-x"
     )
-
-
-def test_kinds():
-    kinds = {
-        name: Collection(name).kind
-        for name in ("embedded", "published", "published-words", "mine", "publishing")
-    }
-    assert kinds == {
-        "embedded": "embedded",
-        "published": "published",
-        "published-words": "published",
-        "mine": "own",
-        "publishing": "own",
-    }
-    assert PUBLISHED.parts == (ITEMS, VOCABULARY, WORDS)
-    assert OWN.parts == (OWN,)

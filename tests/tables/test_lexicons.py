@@ -197,11 +197,6 @@ def test_a_control_adds_a_column_and_leaves_out_what_it_lacks(table):
     assert as_published["best"].tolist() == [5, 6, 2]
 
 
-def test_what_cannot_be_joined_is_told(table):
-    with pytest.raises(InputError, match="no word of L is among these 9 tokens"):
-        join(table, lexicon(tree=1))
-
-
 def fetched(name: str) -> Lexicon:
     try:
         return load(name)

@@ -79,16 +79,3 @@ def test_a_name_that_is_no_plain_name_is_refused(name):
     for kind in ("a prompt", "a collection", "a model"):
         with pytest.raises(InputError, match=f"cannot name {kind}"):
             io.checked(name, kind)
-
-
-@given(name=st.text())
-def test_a_name_that_is_let_in_names_a_file_in_its_folder(name):
-    try:
-        io.checked(name, "a prompt")
-    except InputError as error:
-        assert len(str(error)) < 1000
-    else:
-        assert (Path("/folder") / f"{name}-0.npy").resolve().parent == Path(
-            "/folder"
-        ) and name.isprintable()
-        assert len(f".{name}.4194304.part".encode()) < 255
