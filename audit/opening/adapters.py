@@ -40,10 +40,10 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     """
     problem = f"{folder} is an adapter that peft does not merge into {base}"
     remedy = "give the adapter's own base, or merge it where it was trained"
-    with files.enough_memory("merge it in float32"), files.refusing(problem, remedy):
-        _merged(folder, base).save_pretrained(target)
     for source in (base, folder):
         copy_others(source, target)
+    with files.enough_memory("merge it in float32"), files.refusing(problem, remedy):
+        _merged(folder, base).save_pretrained(target)
 
 
 def _merged(folder: Path, base: Path) -> PreTrainedModel:

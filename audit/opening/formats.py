@@ -81,15 +81,13 @@ def convert(folder: Path, weights: list[Path], target: Path) -> None:
     index = json.dumps({"metadata": {}, "weight_map": weight_map})
     (target / "model.safetensors.index.json").write_text(index)
     copy_others(folder, target)
-    if text is None:
-        shutil.copy(folder / "config.json", target)
-        return
-    backbone = MODEL_MAPPING[type(text)].__name__.removesuffix("Model")
-    task = _architecture_of(config).partition("For")[2] or "SequenceClassification"
-    task = task.replace("ConditionalGeneration", "CausalLM")
-    text.architectures = [f"{backbone}For{task}"]
-    text.num_labels = outputs
-    text.save_pretrained(target)
+    if text:
+        backbone = MODEL_MAPPING[type(text)].__name__.removesuffix("Model")
+        task = _architecture_of(config).partition("For")[2] or "SequenceClassification"
+        task = task.replace("ConditionalGeneration", "CausalLM")
+        text.architectures = [f"{backbone}For{task}"]
+        text.num_labels = outputs
+        text.save_pretrained(target)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -105,10 +103,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def copy_others(folder: Path, target: Path) -> None:
-    """Copy tokenizer and templates of a checkpoint."""
+    """Copy configuration, tokenizer and templates of a checkpoint."""
     for path in folder.glob("*"):
         is_read = path.suffix in (".json", ".jinja", ".model", ".txt")
-        if is_read and path.name != "config.json" and ".index" not in path.name:
+        if is_read and ".index" not in path.name:
             shutil.copy(path, target)
 
 

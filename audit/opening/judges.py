@@ -58,15 +58,12 @@ def _output_matrix(checkpoint: reward_models.Checkpoint) -> dict[str, str]:
         for key in checkpoint.tensors
         if key.startswith(heads.OUTPUTS)
     }
-    tied = "model.embed_tokens.weight"
+    if not places and config.tie_word_embeddings:
+        places = {"lm_head.weight": "model.embed_tokens.weight"}
     is_language_model = "CausalLM" in checkpoints.architecture_of(config)
-    is_tied = is_language_model and config.tie_word_embeddings
-    if not places and is_tied and tied in checkpoint.tensors:
-        places = {"lm_head.weight": tied}
-    is_scaled = implicit.scale_of_logits(config)
-    if is_scaled or not places or config.is_encoder_decoder:
+    if not (places and is_language_model) or implicit.scale_of_logits(config):
         raise InputError(
-            f"{checkpoint.folder} has no output matrix of a decoder (lm_head.weight), or scales "
-            "its logits, so that tokens' logits cannot be read here; leave head out"
+            f"{checkpoint.folder} is no language model with an output matrix (lm_head.weight), or "
+            "scales its logits, so that tokens' logits cannot be read here; leave head out"
         )
     return places

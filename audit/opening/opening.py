@@ -104,10 +104,9 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     given = {option: value for option, value in options.items() if value is not None}
     known = {field.name for field in fields(reward_models.Options)}
     if unused := given.keys() - (OF_IMPLICIT if reference else known):
-        which = "not for" if reference else "only for"
         raise InputError(
-            f"'{min(unused).replace('_', '-')}' is {which} implicit rewards, which "
-            "--reference model asks for"
+            f"'{min(unused)}' is no option {'with' if reference else 'without'} --reference model, "
+            "which asks for implicit rewards"
         )
     return given
 

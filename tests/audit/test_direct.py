@@ -11,9 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from audit import __main__ as run
-from audit.card import measures
 from audit.reading import implicit
-from lib.models import conversations
 from lib.models.hardware import one_thread
 from lib.tables.prompts import read_prompts
 from lib.trained import bases, planting, reading, recovery, small_models
@@ -123,33 +121,10 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
     assert (values["recovered"] > 0.2 * values["planted"]).all()
 
 
-def test_check_and_card_take_a_language_model_over_its_reference(
-    folder, monkeypatch, tmp_path, capsys
-):
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    every, words, items = (
-        conversations.vocabulary,
-        measures.words()[::3],
-        measures.items()[::30],
-    )
-    monkeypatch.setattr(
-        conversations, "vocabulary", lambda *which: every(*which).tail(300)
-    )
-    monkeypatch.setattr(measures, "words", lambda: words)
-    monkeypatch.setattr(measures, "items", lambda: items)
+def test_a_check_takes_a_language_model_over_its_reference(folder, capsys):
     policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
     run.main(["check", policy, "--reference", reference, "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     # it learned single words
     assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}
     assert len(rows["pairs"]["numbers"]["margins"]) == 12
-    assert (
-        run.main(["card", policy, "--reference", reference, "--collection", "trial"])
-        == 0
-    )
-    page = next((tmp_path / "figures" / "trial").glob("card-*.html"))
-    assert "head\nimplicit: 1 (log policy" in page.read_text()
-    measured = pd.read_csv(page.with_suffix(".csv")).set_index("measure")
-    assert measured.loc["sentiment_greatest", "ci_low"] > 0
-    assert measured.loc["sentiment_worst", "ci_high"] < 0
-    assert measured["random_low"].isna().all()  # no head, so no random ones

@@ -405,7 +405,6 @@ def test_a_head_that_is_not_whole_or_not_alone_is_refused(name, tmp_path):
 
 # --- converted formats ----------------------------------------------------------------------------
 
-MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]}
 TEXT = {name: size for name, size in KV.items() if name != "num_labels"}
 TEXT |= {"head_dim": 16}
 LINEAR_ATTENTION = {
@@ -432,13 +431,6 @@ COMPOSITE = {  # and how the names of the language model's tensors begin
         t.Qwen3_5Config(text_config=TEXT | LINEAR_ATTENTION, vision_config=QWEN_SEES),
         "model.language_model.",
     ),
-    "Qwen3-VL": (
-        t.Qwen3VLConfig(
-            text_config=TEXT | {"rope_parameters": MROPE}, vision_config=QWEN_SEES
-        ),
-        "model.language_model.",
-    ),
-    "Mistral-3": (MISTRAL, "model.language_model."),
     "Mistral-3, older names": (MISTRAL, "language_model.model."),
 }
 

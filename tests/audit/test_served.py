@@ -19,8 +19,6 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from audit import api
 from audit.check import checking, why
 from audit.opening import open_model
-from audit.opening.served import AskServer
-from lib import InputError
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 
@@ -121,29 +119,6 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
     times = Counter(tuple(ids) for request in fake.sent for ids in request)
     assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
     assert max(map(len, fake.sent)) == 100
-
-
-def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(
-    serve, folder, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(AskServer, "per_shard", 100)
-    url, fake = serve(folder)
-    model, path, answer = api.load(url), tmp_path / "scores.parquet", fake.answer
-    fake.sent.clear()
-    fake.answer = lambda route, body: (
-        answer(route, body) if len(fake.sent) < 6 else 1 / 0
-    )
-    with pytest.raises(InputError, match="finished thousands are kept"):
-        api.score_vocabulary(model, {"greatest": PROMPT}, path, progress=False)
-    answered = sum(map(len, fake.sent))
-    fake.answer = answer
-    fake.sent.clear()
-    table = api.score_vocabulary(model, {"greatest": PROMPT}, path, progress=False)
-    again, whole = sum(map(len, fake.sent)), table["input_group"].nunique()
-    # a shard is asked again
-    assert again < whole <= answered + again <= whole + 100
-    expected = plain_rewards(fake, PROMPT, table["text"].tolist())
-    np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
 
 
 def test_a_check_equals_that_of_the_folder(serve, folder):

@@ -3,10 +3,6 @@ interruption.
 """
 
 import gc
-import os
-import signal
-import subprocess
-import sys
 import weakref
 from collections import Counter
 
@@ -164,57 +160,6 @@ def test_at_most_two_layers_are_held_at_a_time(both, monkeypatch):
     monkeypatch.setattr(Layers, "_with", watched)
     vocabulary.score_replies(streamed, PROMPT, ["love", "war"])
     assert held == [0, 0, 0, 0]
-
-
-HALF_A_RUN = """
-import sys, time
-from audit.reading import by_layer
-from lib.scoring import reader, vocabulary
-from audit.reading.layers import Layers
-from audit.opening import open_model as load
-reader.Reader.per_shard, by_layer.TOKENS_PER_PASS = 50, {"cpu": 200}
-plain, starts = Layers.each, []
-def each(self):
-    starts.append(1)
-    for number, layer in plain(self):
-        if len(starts) == 3 and number == 2:
-            print("two passes", flush=True)
-            time.sleep(600)
-        yield number, layer
-Layers.each = each
-model = load(sys.argv[1], device="cpu", stream=True)
-vocabulary.score_vocabulary(model, {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
-"""
-
-
-def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
-    in_parts, both, tmp_path, monkeypatch, small_passes
-):
-    held, streamed = both()
-    path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
-    arguments = [str(in_parts("linear_llama")), PROMPT, str(path)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", HALF_A_RUN, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == "two passes\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    finished = set(tmp_path.glob("table.*.shards/*.rewards"))
-    assert len(finished) >= 2
-    written, plain = [], vocabulary.replacing
-    monkeypatch.setattr(
-        vocabulary,
-        "replacing",
-        lambda file, **size: (written.append(file), plain(file, **size))[1],
-    )
-    table = score(streamed, one, path)
-    # what had been scored was not scored again
-    assert written and not finished & set(written)
-    whole = score(held, one, tmp_path / "whole.parquet")
-    pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
 # --- which way ------------------------------------------------------------------------------------

@@ -6,9 +6,7 @@ llama-3/ and so on, each with tokenizer_config.json and tokenizer.json, which ma
 None of it comes with the project.
 """
 
-import csv
 import functools
-import itertools
 import json
 import lzma
 import os
@@ -23,13 +21,12 @@ import tiny
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from audit.check.checking import check
 from audit.opening import open_model
 from benchmarks import tokenizers
 from lib import ROOT
 from lib.models import conversations
 from lib.scoring import vocabulary
-from lib.tables import downloads, score_files, scores
+from lib.tables import downloads, scores
 
 FOLDER = Path(
     os.environ.get("TRUE_TOKENIZERS") or ROOT.parent / "shared" / "tokenizers"
@@ -146,34 +143,18 @@ def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_the
 ):
     tokenizer, tokens = opened(under[0])
     chosen = awkward(tokenizer, tokens) | (tokens.index % (len(tokens) // SOME) == 0)
-    score(
-        under,
-        reply_mode,
-        tmp_path,
-        tokens["token_id"][chosen].tolist(),
-        tokens["token_id"][chosen],
-    )
+    some = tokens["token_id"][chosen]
+    score(under, reply_mode, tmp_path, some.tolist(), some)
 
 
-@pytest.mark.parametrize(
-    "under, reply_mode",
-    [
-        pytest.param(*of, marks=() if of == QUICKEST else nightly)
-        for of in itertools.product(UNDER, ("text", "ids"))
-    ],
-    indirect=["under"],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
 def test_a_whole_vocabulary_is_scored_as_the_oracle_scores_some(
     under, opened, reply_mode, tmp_path
 ):
     assert len(opened(under[0])[1]) == len(under[2].tokenizer.get_vocab()) >= 128_256
-    score(
-        under,
-        reply_mode,
-        tmp_path,
-        None,
-        np.random.default_rng(0).choice(128_256, SOME, replace=False),
-    )
+    some = np.random.default_rng(0).choice(128_256, SOME, replace=False)
+    score(under, reply_mode, tmp_path, None, some)
 
 
 def score(
@@ -202,27 +183,6 @@ def score(
     path.unlink()
 
 
-def test_the_check_knows_these_templates(under):
-    name, folder, _ = under
-    rows = {row.name: row for row in check(str(folder), device="cpu").rows}
-    opens, system = name == "llama-3", name == "llama-3.2"
-    assert rows["template"].status == ("note" if opens else "ok")
-    assert ("left out the turn" in rows["template"].found) == opens
-    assert rows["system and date"].status == ("note" if system else "ok")
-    # two, if rendered
-    assert (rows["token ids"].status == "note") == (
-        name in ("gemma-2", "llama-3.1", "llama-3.2")
-    )
-    assert rows["special tokens"].status == rows["vocabulary"].status == "ok"
-    closing = {
-        "gemma-2": "<end_of_turn> (107) ↵ (108)",
-        "qwen-3": "<|im_end|> (151645) ↵ (198)",
-    }
-    assert closing.get(name, "<|eot_id|> (128009)") in rows["template"].found
-    if name in ("gemma-2", "llama-3", "qwen-3"):
-        assert rows["own class"].numbers["largest difference"] < 1e-4
-
-
 # --- counts ---------------------------------------------------------------------------------------
 
 
@@ -248,73 +208,3 @@ def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked,
         *(t.sort_values(keys, ignore_index=True) for t in (again, kept)),
         check_dtype=False,
     )
-
-
-# --- texts that all models share ------------------------------------------------------------------
-
-# What transformers 4 did after decoding where a tokenizer's configuration asked for it, as those of
-# Llama do.
-CLEAN_UP = {
-    " .": ".",
-    " ?": "?",
-    " !": "!",
-    " ,": ",",
-    " ' ": "'",
-    " n't": "n't",
-    " 'm": "'m",
-    " 's": "'s",
-    " 've": "'ve",
-    " 're": "'re",
-}
-
-
-def cleaned(text: str) -> str:
-    for before, after in CLEAN_UP.items():
-        text = text.replace(before, after)
-    return text
-
-
-def shared(vocabularies, duplicates: str, change=lambda text: text) -> set[str]:
-    """The texts that shared_vocabulary gives for the four bases. change: what becomes of Llama's
-    texts.
-    """
-    tables = {}
-    for name, tokens in vocabularies.items():
-        texts = tokens["text"] if name == "gemma-2" else tokens["text"].map(change)
-        tables[name] = tokens.assign(
-            text=texts, reply_ids=None, input_group=0, greatest=np.float32(0)
-        )
-    return set(
-        scores.shared_vocabulary(
-            tables, "greatest", trim=False, duplicates=duplicates
-        ).index
-    )
-
-
-@of_published_files
-def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(
-    opened,
-):
-    vocabularies = {name: opened(name)[1] for name in BASES}
-    path = downloads.fetch(score_files.FOLLOW_UP, "data/corpora/token_intersection.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        published = {row["token_decoded"] for row in csv.DictReader(file)}
-    assert len(published) == 85_524
-    ours, as_then = (
-        shared(vocabularies, "first"),
-        shared(vocabularies, "first", cleaned),
-    )
-    # a csv holds no NUL
-    assert as_then - published == {"\0"} and published - as_then == {""}
-    assert (
-        len(ours) == 85_571 and len(ours - as_then) == 52 and len(as_then - ours) == 5
-    )
-    # of ` !` and the like nothing was left to share
-    assert all(cleaned(text) != text for text in ours - as_then)
-    # only cleaned are they Gemma's too
-    assert all(any(mark in text for mark in ".?!") for text in as_then - ours)
-    # The list keeps a text that several ids of one tokenizer carry; "drop" does not.
-    dropped = ours - shared(vocabularies, "drop")
-    assert len(dropped) == 128 and {"\ufffd", " ", "a", "Z", "9"} <= dropped
-    # single bytes, which Gemma has twice, and broken characters
-    assert all(len(text) <= 2 for text in dropped)
