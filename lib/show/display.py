@@ -248,24 +248,17 @@ class Shown:
 
     html: str
     text: str
+    pictures: Mapping[str, str] | None = (
+        None  # of what is folded: file -> alternative text
+    )
 
-    def _repr_html_(self) -> str:
-        return self.html
+    def _repr_html_(self) -> str | tuple[str, dict]:
+        if self.pictures is None:
+            return self.html
+        return self.html, {"pictures": dict(self.pictures)}
 
     def __repr__(self) -> str:
         return self.text
-
-
-@dataclass(frozen=True, repr=False)
-class Folded(Shown):
-    """What stands behind one line until it is clicked; the notebook also stores its pictures'
-    names.
-    """
-
-    pictures: Mapping[str, str]  # file -> alternative text
-
-    def _repr_html_(self) -> tuple[str, dict]:
-        return self.html, {"pictures": dict(self.pictures)}
 
 
 # In each element, since many viewers drop what a <style> block says.
@@ -355,7 +348,7 @@ def _text_cell(text: str, blur: bool) -> tuple[str, str]:
     return " ".join(pages), " ".join(texts)
 
 
-def folded(line: str, *shown) -> Folded:
+def folded(line: str, *shown) -> Shown:
     """Return tables and charts behind one line of text, which opens them when it is clicked.
 
     It is for what stands for completeness only. Plain text shows the line alone. `shown`: results
@@ -376,7 +369,7 @@ def folded(line: str, *shown) -> Folded:
     plain = _plain(line)
     summary = f'<summary style="cursor: pointer">{_inert(plain)}</summary>'
     page = f"<details>{summary}{''.join(inside)}</details>"
-    return Folded(page, f"{plain} (folded; open it in the notebook)", pictures)
+    return Shown(page, f"{plain} (folded; open it in the notebook)", pictures)
 
 
 def _as_texts(values: pd.Series) -> list[str]:

@@ -6,7 +6,6 @@ the notebook says blur=False.
 """
 
 import io
-import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -100,14 +99,6 @@ class Chart(Figure):
 
     def __repr__(self) -> str:
         return f"figure: {self.alt}"
-
-    def panels(self, count: int, columns: int) -> np.ndarray:
-        """Add a grid with so many columns, and return the axes of its first panels, (count,)."""
-        rows = math.ceil(count / columns)
-        axes = self.subplots(rows, columns, squeeze=False).ravel()
-        for unused in axes[count:]:
-            unused.set_axis_off()
-        return axes[:count]
 
 
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:

@@ -21,7 +21,7 @@ def draw_token_grid(frame: pd.DataFrame, *, title: str, blur: bool = True) -> Ch
     lines = (len(frame) + 2) * len(blocks)
     figure = new_chart(1.6 + 2.6 * columns, 1.4 + 0.29 * lines, title)
     colours = model_colours(frame)
-    panels = figure.panels(len(blocks), columns=1)
+    panels = figure.subplots(len(blocks), 1, squeeze=False)[:, 0]
     for axes, block in zip(panels, blocks, strict=True):
         axes.set(xticks=[], yticks=range(len(block)), ylim=(len(block) - 0.5, -1.5))
         axes.set_yticklabels(places)

@@ -24,7 +24,6 @@ BNC = (
 # a table in which quotes are letters, and no word is a missing value
 TABBED = {"sep": "\t", "na_filter": False, "quoting": 3}
 RATERS = [f"rater_{i}" for i in range(1, 11)]
-HOW = ("published", "corrected")
 
 
 @dataclass(frozen=True, eq=False)
