@@ -20,7 +20,6 @@ from ..paper import (
     OWN,
     Collection,
     InputError,
-    concordance,
     crossed,
     display,
     pages,
@@ -179,7 +178,7 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
     rows = {}
     for key, before in first.texts.items():
         after = last.texts[key].to_frame(last.name)
-        tau = concordance.with_people(before, after)
+        tau = measures.with_people(before, after)
         name = "items (greatest)" if key == "items" else f"words ({key})"
         rows[name] = tau.by_model().loc[last.name, measures.COLUMNS]
     shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()

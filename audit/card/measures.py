@@ -199,8 +199,15 @@ def direction(measure: str, row: pd.Series) -> str:
     return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
 
 
+def with_people(people: pd.Series, rewards: pd.DataFrame) -> crossed.Measured:
+    """Return each model's tau with people, and how much each item moves it."""
+    both = rewards.loc[people.index].assign(**{concordance.PEOPLE: people})
+    agreed = concordance.agreement(both)
+    return agreed.with_others(concordance.PEOPLE, list(rewards))
+
+
 def of_models(
-    rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people
+    rewards: Mapping[str, pd.DataFrame], agreement=with_people
 ) -> dict[str, crossed.Measured]:
     """Return each measure's value for each model, and the influence of each word or item;
     LOGARITHMS as such.

@@ -24,14 +24,13 @@ from ..paper import (
     checkpoints,
     conversations,
     files,
-    hardware,
     language_models,
     registry,
     reward_models,
     vocabulary,
 )
 from ..paper import prompts as tables_prompts
-from ..reading import implicit
+from ..reading import by_layer, implicit
 from . import weights
 from .feeds import Feeds
 from .precision import HALF
@@ -180,7 +179,7 @@ def reward_rows(
         own = ok("transformers has none for this head that runs without remote code")
     else:
         model.backbone.to(device="meta")
-        hardware.release()
+        by_layer.release()
         own = attempt(
             "own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel()
         )

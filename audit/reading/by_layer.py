@@ -6,6 +6,7 @@ ended there. As in the logit lens (nostalgebraist 2020; Belrose et al. 2023, arX
 head was trained on such states.
 """
 
+import gc
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ..paper import InputError, RewardModel, conversations, hardware, io, products
+from ..paper import InputError, RewardModel, conversations, io, products
 from ..paper import reader as scoring_reader
 
 # tokens whose states wait while weights pass through once
@@ -92,7 +93,7 @@ class LayerByLayer(scoring_reader.Reader):
                 if len(states[some]) == 1 or not io.is_of_memory(error):
                     raise
             # out of the except clause, whose traceback holds what was too large
-            hardware.release()
+            release()
             self.at_once = len(states[some]) // 2
         return torch.cat(found)
 
@@ -169,3 +170,10 @@ def rewards_by_layer(
         reader.norm = torch.nn.Identity() if is_last else norm
         rewards.append(reader.read_off())
     return np.array(rewards)[:, inputs.group]
+
+
+def release() -> None:
+    """Give back the memory of objects that are no longer used, on cards too."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -88,13 +88,6 @@ def _products(ranked: np.ndarray) -> np.ndarray:
     return np.concatenate(chunks).astype(float)
 
 
-def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
-    """Return each model's tau with people, and how much each item moves it."""
-    both = rewards.loc[people.index]
-    both = both.assign(**{PEOPLE: people})
-    return agreement(both).with_others(PEOPLE, list(rewards))
-
-
 def between_models(
     agreed: Agreement, columns: Mapping[str, Sequence[str]]
 ) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """What a process can take of its device: threads, and processes side by side."""
 
 import contextlib
-import gc
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -46,10 +45,3 @@ def _begin() -> None:
     """Give torch one thread in a new process, which ends with the one that started it."""
     torch.set_num_threads(1)
     end_with_parent()
-
-
-def release() -> None:
-    """Give back the memory of objects that are no longer used, on cards too."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
