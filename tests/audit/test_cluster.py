@@ -52,8 +52,9 @@ def test_where_no_head_answers_one_line_says_so(address):
 def project(tmp_path_factory) -> Path:
     """A copy of what the command needs of the project, without notebooks."""
     folder = tmp_path_factory.mktemp("project")
-    ignored = shutil.ignore_patterns("__pycache__", "scores", "cache", "models")
+    made = {"data": ("scores", "cache", "models")}
     for name in ("lib", "audit", "data"):
+        ignored = shutil.ignore_patterns("__pycache__", *made.get(name, ()))
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     return folder
 

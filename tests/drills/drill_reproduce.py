@@ -39,8 +39,8 @@ def project_in(folder: Path) -> Path:
     """A copy of what `reproduce` needs of the project, with two of its notebooks: each model is
     scored, then both are compared.
     """
-    ignored = shutil.ignore_patterns("__pycache__", "scores", "cache", "models")
-    for name in ("lib", "data"):
+    for name, made in (("lib", ()), ("data", ("scores", "cache", "models"))):
+        ignored = shutil.ignore_patterns("__pycache__", *made)
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     (folder / "notebooks").mkdir()
     for path in (ROOT / "notebooks").glob("0[12]_*.ipynb"):
