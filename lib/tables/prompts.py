@@ -61,23 +61,18 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 
 
 def grid() -> pd.DataFrame:
-    """Return the 54 prompts for words, in columns prompt, adjective, superlative, style, published
-    and text.
-
-    `prompt` is the column in the score tables, `published` that in the published files. Rows have
-    the order of these.
+    """Return the 54 prompts for words, in columns prompt (as in the score tables), published (as in
+    the published files) and text, in the order of these files.
     """
-    cells = itertools.product(ADJECTIVES, SUPERLATIVES, STYLES)
-    table = pd.DataFrame(cells, columns=["adjective", "superlative", "style"])
-    table["published"] = table.agg("_".join, axis=1)
-    table.insert(0, "prompt", table["published"].replace(PAPERS_OWN))
-    table["text"] = [
-        STYLES[each.style].format(
-            f"{ADJECTIVES[each.adjective][0]} thing {SUPERLATIVES[each.superlative]}"
-        )
-        for each in table.itertuples()
-    ]
-    return table
+    rows = []
+    for adjective, superlative, style in itertools.product(
+        ADJECTIVES, SUPERLATIVES, STYLES
+    ):
+        published = f"{adjective}_{superlative}_{style}"
+        thing = f"{ADJECTIVES[adjective][0]} thing {SUPERLATIVES[superlative]}"
+        prompt = PAPERS_OWN.get(published, published)
+        rows.append([prompt, published, STYLES[style].format(thing)])
+    return pd.DataFrame(rows, columns=["prompt", "published", "text"])
 
 
 def polarity(prompt: str) -> int:
