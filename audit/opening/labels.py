@@ -16,19 +16,15 @@ def row_of(
 
     what: the head, in words.
     """
-    if label is None and outputs == 1:
+    if outputs == 1 and not label:
         return slice(None)
     architecture = checkpoints.architecture_of(config)
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
-    if outputs > 1 and not is_classifier:
+    if label is None or not is_classifier or not 0 <= label < outputs:
         raise InputError(
-            f"the head of this {architecture} has {outputs} outputs ({what}), and none is known to "
-            "be the reward; score its texts elsewhere (python -m audit export)"
-        )
-    if label is None or not 0 <= label < outputs:
-        raise InputError(
-            f"the head has {outputs} outputs ({what}), and label {label} is none of them; say "
-            f"which one is the reward: --label 0 to --label {outputs - 1}"
+            f"the head of this {architecture} has {outputs} outputs ({what}); of a classifier say "
+            f"which one is the reward: --label 0 to --label {outputs - 1}; if none is, score its "
+            "texts elsewhere (python -m audit export)"
         )
     return slice(label, label + 1)
 
