@@ -3,7 +3,7 @@ the ranking.
 
 Its rooms, in reading order. A room imports only from rooms above it in this list.
 
-- io: whole files, locks, names, want of disk or memory, what a terminal shows
+- io: whole files, locks, hashes, names, what a terminal shows
 - threads: how a process shares the cores and the memory of the machine
 - tables/: score tables, collections, prompts, lexicons, the registry of models, published files
 - stats/: means over words and models, resampling, relabelling of models
@@ -20,7 +20,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
   ratings (notebooks 00, 01, 08)
 - language/: log-probabilities of language models, and how much leaks in (notebook 09)
 - apps/runner/: runs of notebooks: jobs, what is unchanged, pages
-- run: the command line; it loads apps, by name
+- run: the command line
 
 Two packages stand beside it: audit (for whoever owns a reward model) and course (for a teacher).
 
@@ -70,7 +70,3 @@ def __getattr__(name: str):
     if name == "__version__":
         return metadata.version("reward-model-values")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})

@@ -51,17 +51,14 @@ def lock(path: Path) -> Iterator[None]:
 
     The operating system locks `<name>.lock`, so the lock ends with the process.
     """
-    place = f"{path}.lock"
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         # a soft lock outlives its process
-        taken = FileLock(place, fallback_to_soft=False).acquire(blocking=False)
+        taken = FileLock(f"{path}.lock", fallback_to_soft=False).acquire(blocking=False)
     except Timeout as error:
         raise InputError(
             f"another process is writing {path}; wait until it ends, or stop it, then run again"
         ) from error
-    except OSError as error:
-        raise InputError(f"{place} cannot be locked: {error.strerror}") from error
     with taken:
         yield
 
@@ -72,7 +69,7 @@ def hash_of_code(paths: Iterable[Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in paths:
-        tree = ast.parse(Path(path).read_bytes())
+        tree = ast.parse(path.read_bytes())
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
@@ -95,19 +92,19 @@ def versions() -> dict[str, str]:
     return found
 
 
-def checked(name: str, what: str, longest: int = 100) -> str:
+def checked(name: str, what: str) -> str:
     """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    Refused are names that are empty, hidden, longer than so many bytes, end with a space or a dot,
+    Refused are names that are empty, hidden, longer than 100 bytes, end with a space or a dot,
     could lead out of their folder, or hold what cannot be printed. what: the thing that is named,
     such as `a prompt`.
     """
     plain = re.fullmatch(r'(?![ .])[^/\\:*?"<>|]+(?<![ .])', name)
     # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not
     # printable.
-    if not (plain and name.isprintable() and len(name.encode()) <= longest):
+    if not (plain and name.isprintable() and len(name.encode()) <= 100):
         raise InputError(
-            f"{name[:40]!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and "
+            f"{name!r} cannot name {what}; use up to 100 letters, digits, '-', '.' and "
             "'_'"
         )
     return name
