@@ -51,15 +51,6 @@ def test_groups_of_people_are_terms_of_the_list_and_their_plurals():
     )
 
 
-def test_table_2_is_read_from_its_ends():
-    grid = cells.printed_lists("2")
-    assert grid.iloc[0].to_dict()["R-Lla-3B"] == "freedom" and grid.shape == (44, 2)
-    assert grid.loc[("pessimal", 1)].to_dict() == {
-        "R-Gem-2B": "raping",
-        "R-Lla-3B": ".assertFalse",
-    }
-
-
 def test_every_printed_pessimal_token_was_read_twice():
     read = paper_table("tokens_read").astype({"table": str})
     for table, size in (("A6", 200), ("2", 44)):
