@@ -108,9 +108,7 @@ def draw_forest(
     name_rows(panels[0], names)
     if marks:
         keys = panels[0].get_legend_handles_labels()
-        # long names need the width of the figure
-        columns = 4 if sum(map(len, values)) < 80 else 2
-        figure.legend(*keys, loc="outside lower center", ncols=columns)
+        figure.legend(*keys, loc="outside lower center", ncols=2)
     return figure
 
 

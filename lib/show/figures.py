@@ -100,6 +100,13 @@ class Chart(Figure):
     def __repr__(self) -> str:
         return f"figure: {self.alt}"
 
+    def panels(self, count: int, columns: int) -> np.ndarray:
+        """Add a grid with so many columns, and return the axes of its first panels, (count,)."""
+        axes = self.subplots(-(-count // columns), columns, squeeze=False).ravel()
+        for unused in axes[count:]:
+            unused.set_axis_off()
+        return axes[:count]
+
 
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
     """Write figures/<collection>/<name>.png and return its path; the same figure gives the same

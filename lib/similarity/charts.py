@@ -38,10 +38,8 @@ def draw_matrices(
     # so that the highest cell is not black, and its number can be read
     room = 0.25 * (highest - lowest) or 1.0
     limits = (lowest, highest + room)
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for unused in panels[len(frames) :]:
-        unused.set_axis_off()
-    for axes, (name, frame) in zip(panels, below.items(), strict=False):
+    panels = figure.panels(len(frames), columns)
+    for axes, (name, frame) in zip(panels, below.items(), strict=True):
         charts.heat_map(axes, frame, limits)
         axes.set_title(name)
     figure.supxlabel(f"{measure}; dark is high", fontsize=12)
