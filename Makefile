@@ -64,13 +64,13 @@ score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=great
 		$(if $(COLLECTION),--collection $(COLLECTION)) \
 		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING)
 
-check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1] [options as for score]
+check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [options as for score]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(PY) -m audit check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
+	@$(PY) -m audit check "$(MODEL)" $(LOADING)
 
-why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=path/to/model REWARDS=file.csv [JSON=1] [options as for score]
+why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=path/to/model REWARDS=file.csv [options as for score]
 	@test -n "$(MODEL)" -a -n "$(REWARDS)" || { echo "error: say: make why MODEL=<nickname, hub id or folder> REWARDS=<csv or jsonl>" >&2; exit 2; }
-	@$(PY) -m audit why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
+	@$(PY) -m audit why "$(MODEL)" "$(REWARDS)" $(LOADING)
 
 card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [SPAM=1] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }

@@ -52,11 +52,6 @@ ARGUMENTS: dict[str, dict] = {
         "help": "1: read weights layer by layer",
     },
     "--collection": {"help": run.COLLECTION},
-    "--json": {
-        "action": "store_true",
-        "dest": "as_json",
-        "help": "the same for machines",
-    },
     "rewards": {
         "metavar": "REWARDS",
         "help": "csv or jsonl: prompt, reply (or messages), reward",
@@ -97,12 +92,12 @@ COMMANDS = {
     "check": (
         ".check.checking:print_report",
         "tell whether a model is scored as its makers meant",
-        f"name {IMPLICIT} --json",
+        f"name {IMPLICIT}",
     ),
     "why": (
         ".check.why:why",
         "tell why another program's rewards of some texts differ",
-        f"name rewards {READING} --json",
+        f"name rewards {READING}",
     ),
     "card": (
         ".card.page:card",

@@ -2,9 +2,7 @@
 it, and its rewards.
 """
 
-import time
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -29,11 +27,9 @@ from ..paper import (
     reward_models,
     vocabulary,
 )
-from ..paper import prompts as tables_prompts
 from ..reading import by_layer, implicit
 from . import weights
-from .feeds import Feeds
-from .precision import HALF
+from .feeds import Feed, Feeds
 from .readings import TOLERANCES, Array, Reader, elsewhere, reader_of, usual
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
 from .sources import Cause
@@ -44,23 +40,18 @@ PAIRS = 12
 RIGHT = 10  # pairs of PAIRS that chance orders rightly once in 50 times
 # pairs whose replies, eight in all, are fed as other programs feed them
 CONVERSATIONS = 4
-TIMED = 64  # tokens that are scored to tell how long all of them take
 
 
 def print_report(
-    name: str,
-    as_json: bool = False,
-    bos: str = "single",
-    reference: str | None = None,
-    **options: Any,
+    name: str, bos: str = "single", reference: str | None = None, **options: Any
 ) -> bool:
-    """Print the check of a model as lines or as JSON; return whether anything is wrong.
+    """Print the check of a model; return whether anything is wrong.
 
     The options are passed to opening.open_model.
     """
     given = opening.options_for(reference, **options)
     report = check(name, bos, reference, **given)
-    print(report.as_json() if as_json else "\n".join(report.lines()))
+    print("\n".join(report.lines()))
     return bool(report.wrong)
 
 
@@ -86,8 +77,7 @@ def check(
         model = opening.open_model(name, reference, **options)
         if reference:
             return check_loaded(model, bos)
-        is_planted = entry["group"] == "embedded"
-        rows = model_rows(model, bos, options.get("label"), is_planted)
+        rows = model_rows(model, bos, options.get("label"))
     except InputError as error:
         rows = [refused("loading", error)]
     return Report(entry["nickname"], commit, rows)
@@ -100,36 +90,30 @@ def check_loaded(model: RewardModel, bos: str = "single") -> Report:
     return Report(model.nickname, model.revision, model_rows(model, bos))
 
 
-def model_rows(
-    model: RewardModel, bos: str, label: int | None = None, planted: bool = False
-) -> list[Row]:
+def model_rows(model: RewardModel, bos: str, label: int | None = None) -> list[Row]:
     """Return the rows about a loaded model, whose weights may leave memory then."""
     probes = probe_conversations()
     feeds = Feeds(model, probes, bos)
     asked = probes[0][0]["content"]
     about = model.conversation(asked, bos)
-    is_read = is_checkpoint(model) and model.layers is None
     rows = []
+    reader = None
     if is_checkpoint(model):
         rows = weights.weight_rows(model, label, about)
-    if not model.is_served:
-        size = model.backbone.config.get_text_config().vocab_size
-        rows.append(attempt("vocabulary", weights.vocabulary, model.tokenizer, size))
-    rows.append(
-        attempt("special tokens", weights.special_tokens, model.tokenizer, about)
-    )
-    reader = reader_of(model) if is_read else None
-    rows += program_rows(model, feeds, about, reader)
-    why = ""
+        reader = reader_of(model) if model.layers is None else None
+    tokenizer = model.tokenizer
+    rows += [
+        attempt("special tokens", weights.special_tokens, tokenizer, about),
+        attempt("system and date", _system, tokenizer, about),
+        attempt("tokenizer file", _tokenizer_file, feeds),
+        *program_rows(model, feeds, about, reader),
+    ]
     if any(row.status == "wrong" for row in rows):
-        why = "before what is wrong is put right"
-    elif model.layers is not None:
-        why = "the weights do not fit into memory"
-    if why:
-        names = ("own class", "pairs", "time")
-        not_run = [Row(name, "note", f"not run: {why}") for name in names]
-        return [*rows, *not_run]
-    return [*rows, *reward_rows(model, bos, label, planted, feeds)]
+        return [*rows, Row("rewards", "note", "not read before this is put right")]
+    if model.layers is not None:
+        why = "not read: the weights do not fit into memory"
+        return [*rows, Row("rewards", "note", why)]
+    return [*rows, *reward_rows(model, bos, label, feeds)]
 
 
 def probe_conversations() -> list[list[dict]]:
@@ -150,9 +134,9 @@ def is_checkpoint(model: RewardModel) -> bool:
 
 
 def reward_rows(
-    model: RewardModel, bos: str, label: int | None, planted: bool, feeds: Feeds
+    model: RewardModel, bos: str, label: int | None, feeds: Feeds
 ) -> list[Row]:
-    """Return the rows about the model's rewards: its own class, pairs, and time."""
+    """Return the rows about the model's rewards: its own class, and pairs."""
     rewards = np.stack(
         [
             vocabulary.score_replies(
@@ -161,10 +145,6 @@ def reward_rows(
             for row in read_pairs().itertuples()
         ]
     )
-    last = [
-        attempt("pairs", pairs_row, rewards, planted),
-        attempt("time", _time, model, bos),
-    ]
     if isinstance(model, implicit.ImplicitRewardModel):  # compared when it was loaded
         own = ok(
             "log-probabilities equal each model's own forward pass; the reference is "
@@ -180,25 +160,10 @@ def reward_rows(
     else:
         model.backbone.to(device="meta")
         by_layer.release()
-        own = attempt(
-            "own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel()
-        )
-    if own.status == "ok" and last[0].status == "wrong":
-        last[0] = of_another_task(last[0])
-    return [replace(own, name="own class"), *last]
-
-
-def of_another_task(pairs: Row) -> Row:
-    """Return the row on pairs of a model in which nothing else is wrong: it may rate something else
-    than good answers. To prefer the worse replies stays wrong.
-    """
-    if pairs.numbers["right"] <= PAIRS - RIGHT:
-        return pairs
-    remedy = (
-        "nothing to do if it was trained to rate something else than answers, such as words; else "
-        "look at the rows above, and at its model page"
-    )
-    return replace(pairs, status="note", remedy=remedy)
+        probed = rewards[:CONVERSATIONS].ravel()
+        own = attempt("own class", _own_class, model, feeds, probed)
+    pairs = attempt("pairs", pairs_row, rewards, own.status == "ok")
+    return [replace(own, name="own class"), pairs]
 
 
 def has_own_class(model: RewardModel, label: int | None) -> bool:
@@ -219,114 +184,100 @@ def program_rows(
     """Return what is fed and where it is read, and how far rewards are apart if a usual program
     does otherwise.
 
-    The hypotheses are those of `why` that name a row here. Without a reader, distances are unknown.
+    The hypotheses are those of `why` that name a row here. Without a reader, there are no
+    distances.
     """
-    apart, limit = distances(model, feeds, reader)
+    apart = distances(model, feeds, reader) if reader else {}
     rows = []
     for name, found in _found(model, feeds, about).items():
-        own = {cause: far for cause, far in apart.items() if cause.row == name}
-        # a distance that is unknown is noted too
-        moved = {cause: far for cause, far in own.items() if not far <= limit}
+        causes = [cause for cause in apart if cause.row == name]
         notes = [
-            f"a program that {cause.text} gets other rewards"
-            + (f", by up to {far:.2g}" if reader else "")
-            for cause, far in moved.items()
+            f"a program that {cause.text} gets other rewards, by up to {apart[cause]:.2g}"
+            for cause in causes
         ]
-        remedy = "; ".join(dict.fromkeys(cause.remedy for cause in moved))
-        numbers = {}
-        if reader:
-            numbers = {cause.text: far for cause, far in own.items()}
-        is_noted = notes or name == "tokenizer file" and feeds.change
-        status = "note" if is_noted else "ok"
-        rows.append(Row(name, status, "; ".join([found, *notes]), remedy, numbers))
-    if feeds.own and (problem := _problem_of_ids(model, feeds, about.bos)):
-        found, remedy = problem
-        rows = [
-            replace(row, status="wrong", found=f"{found}: {row.found}", remedy=remedy)
-            if row.name == "token ids"
-            else row
-            for row in rows
-        ]
+        remedies = dict.fromkeys(cause.remedy for cause in causes)
+        status = "note" if causes else "ok"
+        row = Row(name, status, "; ".join([found, *notes]), "; ".join(remedies))
+        if name == "token ids" and feeds.own:
+            row = _put_right(model, feeds, row)
+        rows.append(row)
     return rows
 
 
-def distances(
-    model: RewardModel, feeds: Feeds, reader: Reader | None
-) -> tuple[dict[Cause, float], float]:
-    """Return how far rewards are at most apart from those here, for each cause that a row names,
-    and how far rounding moves them. Without a reader, distances are NaN.
+def distances(model: RewardModel, feeds: Feeds, reader: Reader) -> dict[Cause, float]:
+    """Return how far rewards are at most apart from those here, for each cause that a row names
+    and that moves them further than rounding does.
     """
-    base, *others = feeds.every(lambda cause: bool(cause.row))
-    if reader is None:
-        return {feed.cause: np.nan for feed in others if feed.cause}, 0.0
-    others += feeds.batched(len(feeds.base))
+    base = Feed(None, feeds.base)
     tried = dict(elsewhere(reader, base))
-    tried |= {feed.cause: usual(reader, feed) for feed in others if feed.cause}
+    for feed in [*feeds.others(), *feeds.batched(len(feeds.base))]:
+        if feed.cause and feed.cause.row:
+            tried[feed.cause] = usual(reader, feed)
     here = usual(reader, base)[:, 0]
-    apart = {}
-    for cause, moved in tried.items():
-        apart[cause] = float(np.abs(moved[:, 0] - here).max())
-    return apart, TOLERANCES[model.dtype] * float(np.abs(here).max())
+    limit = TOLERANCES[model.dtype] * float(np.abs(here).max())
+    apart = {
+        cause: float(np.abs(moved[:, 0] - here).max()) for cause, moved in tried.items()
+    }
+    return {cause: far for cause, far in apart.items() if far > limit}
 
 
 def _found(
     model: RewardModel, feeds: Feeds, about: conversations.Conversation
 ) -> dict[str, str]:
     """Return what this library feeds and where it reads, by the name of the row."""
-    tokenizer = model.tokenizer
-    template = f"the reply is followed by {shown(tokenizer, about.closing_ids)}"
+    template = f"the reply is followed by {shown(model.tokenizer, about.closing_ids)}"
     if not feeds.own:
         template = "none: an encoder, which reads the pair (prompt, reply)"
-    file = "ids are those that tokenizer.json says, also by the class of the tokenizer"
     found = {
         "template": template,
-        "system and date": _found_before(tokenizer, about),
         "token ids": _found_ids(feeds),
-        "tokenizer file": feeds.change.line if feeds.change else file,
-        "reward read at": _found_place(model, feeds.base[0].ids, about),
+        "reward read at": _found_place(model, feeds.base[0].ids),
     }
     if model.read_at != "reply":
         found["pad token"] = f"{_found_pad(model)}; here nothing is padded"
     return found
 
 
-def _found_before(
+def _system(
     tokenizer: PreTrainedTokenizerBase, about: conversations.Conversation
-) -> str:
-    prompt = about.prompt.strip()
-    before = about.before.partition(prompt)[0]
+) -> Row:
+    before = about.before.partition(about.prompt.strip())[0]
     if "system" not in before.lower() and conversations.DATE not in before:
-        return "the template adds neither a system turn nor a date"
+        return ok("the template adds neither a system turn nor a date")
     ids = tokenizer(before, add_special_tokens=False)["input_ids"]
     day = (
         f", with the date {conversations.DATE}" if conversations.DATE in before else ""
     )
-    return f"the template begins with {len(ids)} ids of its own{day}"
-
-
-def _found_ids(feeds: Feeds) -> str:
-    tokenizer = feeds.tokenizer
-    if not feeds.own:
-        first = shown(tokenizer, feeds.base[0].ids[:1])
-        return f"the tokenizer's own of a pair, beginning with {first}"
-    words = {0: "none", 1: "one", 2: "two"}
-    by_template = feeds.by_option["none"]
-    as_text = feeds.by_option["double"]
-    return (
-        f"{tokenizer.bos_token or 'bos tokens'}: {words.get(feeds.count, feeds.count)} here, "
-        f"{words.get(by_template, by_template)} by apply_chat_template(tokenize=True), "
-        f"{words.get(as_text, as_text)} where the rendered text is tokenised"
+    return note(
+        f"the template begins with {len(ids)} ids of its own{day}",
+        "give both programs the same system turn and date_string",
     )
 
 
-def _found_place(
-    model: RewardModel, ids: tuple[int, ...], about: conversations.Conversation
-) -> str:
+def _tokenizer_file(feeds: Feeds) -> Row:
+    if feeds.change:
+        return note(feeds.change.line)
+    return ok(
+        "ids are those that tokenizer.json says, also by the class of the tokenizer"
+    )
+
+
+def _found_ids(feeds: Feeds) -> str:
+    if not feeds.own:
+        first = shown(feeds.tokenizer, feeds.base[0].ids[:1])
+        return f"the tokenizer's own of a pair, beginning with {first}"
+    return (
+        f"{feeds.tokenizer.bos_token or 'bos tokens'}: {feeds.count} here, "
+        f"{feeds.by_option['none']} by apply_chat_template(tokenize=True), "
+        f"{feeds.by_option['double']} where the rendered text is tokenised"
+    )
+
+
+def _found_place(model: RewardModel, ids: tuple[int, ...]) -> str:
     if model.read_at == "pooled":
         return "the encoder pools in its own way, at its first token"
     if model.read_at == "reply":
-        ended = "counts" if about.closing_ids else "does not count"
-        return f"every token of the reply; the token that ends it {ended}"
+        return "every token of the reply"
     if model.read_at != "last_not_pad":
         return f"{shown(model.tokenizer, ids[-1:])}, the last token"
     from_the_end = (i for i in ids[::-1] if i != model.pad_token_id)
@@ -345,25 +296,16 @@ def _found_pad(model: RewardModel) -> str:
     return found
 
 
-def _problem_of_ids(
-    model: RewardModel, feeds: Feeds, bos: str
-) -> tuple[str, str] | None:
-    """Return what is wrong with the ids that are fed, and the remedy; None if nothing is."""
-    if feeds.ids(feeds.own_wholes(), feeds.count) != [
-        list(each.ids) for each in feeds.base
-    ]:
-        return (
-            "other ids than the rendered text has",
-            "give the tokenizer that the model was trained with",
-        )
+def _put_right(model: RewardModel, feeds: Feeds, row: Row) -> Row:
+    """Return the row on token ids, which is wrong if there are too few or too many
+    beginning-of-sequence tokens.
+    """
     if not feeds.count and model.backbone.config.model_type in NEEDS_BOS:
-        return "such a model needs one", "begin its template with {{ bos_token }}"
-    if bos == "single" and feeds.count > 1:
-        return (
-            "more than one, although one was asked for",
-            "take one out of the template",
-        )
-    return None
+        remedy = "begin its template with {{ bos_token }}: such a model needs one"
+        return replace(row, status="wrong", remedy=remedy)
+    if feeds.bos == "single" and feeds.count > 1:
+        return replace(row, status="wrong", remedy="take one out of the template")
+    return row
 
 
 def open_own_class(model: RewardModel) -> tuple[PreTrainedModel, list[str]]:
@@ -404,23 +346,16 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
     read = [reader.read([each])[0] for each in feeds.base]
     theirs = np.array([rewards[-1, 0] for rewards in read])
     apart = float(np.abs(theirs - ours).max())
-    largest = np.abs(theirs).max()
-    limit = TOLERANCES[model.dtype] * float(largest)
-    numbers = {"largest difference": apart, "tolerance": limit}
+    limit = TOLERANCES[model.dtype] * float(np.abs(theirs).max())
     found = (
-        f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g} "
-        f"({apart / max(theirs.std(), 1e-12):.2g} of their standard deviation)"
+        f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g}, "
+        f"where {model.dtype} explains {limit:.1g}"
     )
     if apart <= limit:
-        rounded = f", which {model.dtype} explains" if model.dtype in HALF else ""
-        return ok(f"{found}{rounded}", "", numbers)
+        return ok(found)
     if model.read_at == "last" and model.pad_token_id is not None:
-        return note(f"{found}: it reads another token than --read-at last", "", numbers)
-    return wrong(
-        f"{found}, more than the {limit:.1g} that {model.dtype} explains",
-        "score it with that class, not here",
-        numbers,
-    )
+        return note(f"{found}: it reads another token than --read-at last")
+    return wrong(found, "score it with that class, not here")
 
 
 def read_pairs() -> pd.DataFrame:
@@ -430,66 +365,30 @@ def read_pairs() -> pd.DataFrame:
     return pd.read_csv(DATA / "check_pairs.csv", dtype=str, keep_default_na=False)
 
 
-def pairs_row(rewards: Array, planted: bool) -> Row:
-    """Check how many pairs are in the right order. `planted` says whether the values of the
-    model were planted.
+def pairs_row(rewards: Array, is_read_right: bool) -> Row:
+    """Check how many pairs are in the right order. A model that its own class reads alike may rate
+    something else than good answers; to prefer the worse replies is wrong for any.
     """
+    if not np.isfinite(rewards).all():
+        return wrong(
+            "rewards are not finite", "load it with --dtype bfloat16 or float32"
+        )
     margins = rewards[:, 0] - rewards[:, 1]
     right = int((margins > 0).sum())
     found = (
         f"{right} of {len(margins)} harmless pairs in the right order, median margin "
         f"{np.median(margins):.3g}"
     )
-    listed = [float(margin) for margin in margins]
-    numbers = {"right": right, "margins": listed}
-    if not np.isfinite(rewards).all():
-        return wrong(
-            "rewards are not finite",
-            "load it with --dtype bfloat16 or float32",
-            numbers,
-        )
     if right >= RIGHT:
-        return ok(found, "", numbers)
-    if planted:
-        return note(
-            f"{found}; its values were planted in single words, not in sentences",
-            "",
-            numbers,
-        )
-    prompts = read_pairs()["prompt"]
-    missed = ", ".join(prompts[margins <= 0].head(3))
-    why = (
-        f"its rewards cannot be told from a random head's, which orders {RIGHT} rightly once in "
-        "50 times"
-    )
-    if right <= len(margins) - RIGHT:
-        why = "it prefers the worse replies"
+        return ok(found)
     remedy = "most likely it was loaded wrongly: look at the rows above, and at its model page"
-    return wrong(f"{found}; {why}; missed: {missed}", remedy, numbers)
-
-
-def _time(model: RewardModel, bos: str) -> Row:
-    """Estimate the time for the whole vocabulary from some of its tokens."""
-    texts = conversations.vocabulary(model.tokenizer)["text"]
-    prompts = tables_prompts.read_prompts(None)
-    n = min(TIMED, len(texts))
-    some = texts.sample(n, random_state=0).tolist()
-    first = next(iter(prompts.values()))
-    inputs = model.inputs_for(first, some, bos=bos)
-    reader = vocabulary.reader_of(model)(model, inputs)
-    start = time.perf_counter()
-    reader.rewards(inputs.suffixes)
-    of_a_token = (time.perf_counter() - start) / len(some)
-    seconds = of_a_token * len(texts) * len(prompts)
-    numbers = {"seconds": seconds, "tokens": len(texts), "prompts": len(prompts)}
-    took = timedelta(seconds=round(seconds) or 1)
-    found = (
-        f"about {took} (h:mm:ss) for {len(texts):,} tokens and {len(prompts)} prompts"
-    )
-    if model.causal and not reader.limit:
-        return note(
-            f"{found}; every conversation is read whole, which is exact but slower",
-            "",
-            numbers,
+    if right <= len(margins) - RIGHT:
+        return wrong(f"{found}; it prefers the worse replies", remedy)
+    found += f"; of a random head's, {RIGHT} are right once in 50 times"
+    if is_read_right:
+        remedy = (
+            "nothing to do if it was trained to rate something else than answers, such as words; "
+            "else look at its model page"
         )
-    return ok(found, "", numbers)
+        return note(found, remedy)
+    return wrong(found, remedy)

@@ -7,11 +7,12 @@ beginning-of-sequence tokens, or what closes the reply. Feeds may also be trunca
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from ..paper import InputError, RewardModel
@@ -27,6 +28,7 @@ COUNTS = (
 CLOSE = "close the reply there as the template does"
 # side, and whether the padding is masked
 WAYS = (("right", False), ("right", True), ("left", True), ("left", False))
+SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
 MULTIPLES = (8, 16, 32, 64, 128)  # to which texts are padded as a rule
 
 
@@ -42,7 +44,7 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Feed:
-    """The inputs of all rows, and the cause that leads to them: None for what is fed here.
+    """The inputs of some rows, and the cause that leads to them: None for what is fed here.
 
     is_padded: whether they are padded; rewards are then read at the last position
     """
@@ -56,62 +58,48 @@ class Feed:
         return replace(self, inputs=tuple(self.inputs[i] for i in rows))
 
 
-# a cause, and a function that gives the inputs: they are needed only if the cause is tried
-Made = tuple[Cause, Callable[[], tuple[Input, ...]]]
-
-
 class Feeds:
-    """The feeds of conversations, each a list of turns that ends with the reply. template: a
-    file with another one.
-    """
+    """The feeds of conversations, each a list of turns that ends with the reply."""
 
     def __init__(
         self,
         model: RewardModel,
         conversations: Sequence[models_conversations.Turns],
         bos: str,
-        template: str | None = None,
     ):
         self.model = model
         self.tokenizer = model.tokenizer
         self.bos = bos
         self.turns = list(conversations)
-        self.template = template
+        self.pairs = [[turn["content"] for turn in turns[-2:]] for turns in self.turns]
         self.is_encoder = model.read_at == "pooled"
-        self.sources = Sources(model, self.turns, template)
-        # one beginning-of-sequence token, and what the tokenizer writes at the end
+        self.sources = Sources(model, self.turns)
+        # one beginning-of-sequence token, what the tokenizer writes at the end, and whether it
+        # writes that beginning
         self.lead, self.tail, self.adds = ends_of(self.tokenizer)
+        replies = [turns[-1]["content"] for turns in self.turns]
+        fed = {option: self.fed(replies, option) for option in models_conversations.BOS}
         # what is fed here
-        self.base = self.fed([turns[-1]["content"] for turns in self.turns])
-        # How many beginning-of-sequence tokens there are here, by the tokenizer alone, and by each
-        # option BOS
-        self.count = self.leading(self.base[0].ids)
-        alone = 0
-        if self.own:
-            [first] = self.ids([self.own[0][0]], 0)
-            alone = self.leading(first)
-        both = alone + self.adds
-        single = both - bool(alone and self.adds)
-        self.by_option = {"none": alone, "single": single, "double": both}
+        self.base = fed[bos]
+        # how many beginning-of-sequence tokens there are, by each option, and here
+        self.by_option = {
+            option: self.leading(inputs[0].ids) for option, inputs in fed.items()
+        }
+        self.count = self.by_option[bos]
 
     @property
     def own(self) -> Texts:
         """The texts of the model's own template; none for an encoder that reads pairs."""
         return self.sources.own
 
-    def of_rows(self, rows: Iterable[int]) -> "Feeds":
-        """Return the feeds of some rows."""
-        turns = [self.turns[i] for i in rows]
-        return Feeds(self.model, turns, self.bos, self.template)
-
-    def fed(self, replies: list[str]) -> tuple[Input, ...]:
+    def fed(self, replies: list[str], bos: str) -> tuple[Input, ...]:
         """Return what is fed here with these replies in place of the rows' own."""
         contexts = [turns[:-1] for turns in self.turns]
         config = self.model.backbone.config
         has_types = self.is_encoder and getattr(config, "type_vocab_size", 0) > 1
         fed = []
         for inputs in self.model.inputs_for_rows(
-            contexts, [[reply] for reply in replies], self.bos
+            contexts, [[reply] for reply in replies], bos
         ):
             ids = inputs.prefix_ids + inputs.suffixes[0]
             types = None
@@ -121,35 +109,34 @@ class Feeds:
             fed.append(Input(ids, types=types))
         return tuple(fed)
 
-    def every(self, is_wanted: Callable[[Cause], bool]) -> list[Feed]:
-        """Return what is fed here, and each feed with a cause that is wanted."""
-        # of feeds with the same inputs the first counts: no token types, before a format
-        feeds = {self.base: Feed(None, self.base)}
-        for cause, make in self.others():
-            if is_wanted(cause) and (inputs := make()):
-                feeds.setdefault(inputs, Feed(cause, inputs))
-        return list(feeds.values())
-
-    def others(self) -> Iterator[Made]:
+    def others(self) -> Iterator[Feed]:
         """Yield what may be fed in place of what is fed here."""
+        for cause, inputs in self._every():
+            if inputs:
+                yield Feed(cause, inputs)
+
+    def _every(self) -> Iterator[tuple[Cause, tuple[Input, ...]]]:
         yield from self._of_pairs()
-        yield from self._of_class()
         if self.own:
+            yield from self._of_class()
             texts = self.own_wholes()
             for count in range(2 if self.is_encoder else 3) if self.lead else ():
                 if count != self.count:
-                    yield self._bos(count), partial(self.inputs, texts, count)
+                    yield self._bos(count), self.inputs(texts, count)
             for cause, end in self._closings(self.own[0][1]):
                 ended = [start + end for start in self.without_bos(self.own)]
-                yield cause, partial(self.inputs, ended, self.count)
-        for cause, render in self.sources.every():
-            yield cause, partial(self._rendered, render)
-
-    def _rendered(self, render: Callable[[], Texts | None]) -> tuple[Input, ...]:
-        texts = render() or []
-        starts = self.without_bos(texts)
-        wholes = [start + end for start, (_, end) in zip(starts, texts, strict=True)]
-        return self.inputs(wholes, self.adds)
+                yield cause, self.inputs(ended, self.count)
+        for count, sources in (
+            (self.count, self.sources.of_template()),
+            (self.adds, self.sources.formats()),
+        ):
+            for cause, rendered in sources:
+                starts = self.without_bos(rendered)
+                wholes = [
+                    start + end
+                    for start, (_, end) in zip(starts, rendered, strict=True)
+                ]
+                yield cause, self.inputs(wholes, count)
 
     def without_bos(self, texts: Texts) -> list[str]:
         """Return texts up to the end of the reply, without the beginning-of-sequence tokens."""
@@ -182,27 +169,22 @@ class Feeds:
         """Return what the tokenizer's class in transformers changes of tokenizer.json; None if
         it changes nothing.
         """
-        files = getattr(self.model, "files", None)
-        if files is None:
+        if self.model.files is None:
             return None
-        _, change = tokenizers.open_as_file_says(files)
+        _, change = tokenizers.open_as_file_says(self.model.files)
         return change
 
     # --- what stands around the texts -------------------------------------------------------------
 
     def _bos(self, count: int) -> Cause:
-        text = f"fed {COUNTS[count]}"
         remedy = f"let it feed {self.count} there"
-        if not self.own:
-            return Cause(text, remedy)
         options = [name for name, number in self.by_option.items() if number == count]
         if options:
             remedy += f", or say --bos {options[0]} here"
         # apply_chat_template(tokenize=True) gives the template's; the rendered text, tokenised,
         # also the tokenizer's
-        usual = (self.by_option["none"], self.by_option["double"])
-        is_usual = count in usual
-        return Cause(text, remedy, "token ids" if is_usual else "")
+        is_usual = count in (self.by_option["none"], self.by_option["double"])
+        return Cause(f"fed {COUNTS[count]}", remedy, "token ids" if is_usual else "")
 
     def own_wholes(self) -> list[str]:
         """Return the model's own texts without what the rendered text begins with."""
@@ -257,7 +239,7 @@ class Feeds:
             return prompted.rpartition(after)[2]
         return ""
 
-    def _of_class(self) -> Iterator[Made]:
+    def _of_class(self) -> Iterator[tuple[Cause, tuple[Input, ...]]]:
         """Yield what a program feeds that takes the ids of the tokenizer's class in
         transformers.
         """
@@ -265,48 +247,32 @@ class Feeds:
             return
         other = self.change.other
         cause = Cause(
-            f"took the ids of transformers' {type(other).__name__}, which drops parts of "
+            f"took the ids of transformers' {type(other).__name__}, which differ from those of "
             "tokenizer.json",
             "open it with PreTrainedTokenizerFast there",
-            "tokenizer file",
         )
-        if getattr(other, tokenizers.FIXED_PATTERN, False):
-            cause = cause._replace(
-                text=f"corrected the pattern of tokenizer.json ({tokenizers.FIXED_PATTERN}=True)",
-                remedy="leave that option out there",
-            )
+        encoded = other(self.own_wholes(), add_special_tokens=False)["input_ids"]
+        yield cause, as_inputs(self.lead * self.count + ids for ids in encoded)
 
-        def inputs() -> tuple[Input, ...]:
-            if not self.own:
-                return self._of_each_pair(other)
-            encoded = other(self.own_wholes(), add_special_tokens=False)["input_ids"]
-            return as_inputs(self.lead * self.count + ids for ids in encoded)
-
-        yield cause, inputs
-
-    def _of_each_pair(
-        self, tokenizer: PreTrainedTokenizerBase, swap: bool = False, **options: Any
-    ) -> tuple[Input, ...]:
-        """Return the prompt and the reply of each row, as an encoder reads them."""
-        ids = []
-        for turns in self.turns:
-            prompt, reply = (turn["content"] for turn in turns[-2:])
-            pair = (reply, prompt) if swap else (prompt, reply)
-            ids.append(tokenizer(*pair, **options)["input_ids"])
-        return as_inputs(ids)
-
-    def _of_pairs(self) -> Iterator[Made]:
+    def _of_pairs(self) -> Iterator[tuple[Cause, tuple[Input, ...]]]:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
         if self.tokenizer.chat_template:
             return
-        read = partial(self._of_each_pair, self.tokenizer)
+        swapped = [pair[::-1] for pair in self.pairs]
         swap = Cause("fed the reply before the prompt", "feed the pair (prompt, reply)")
-        yield swap, partial(read, swap=True)
-        if self.base[0].types:
-            cause = Cause("fed no token types", "pass token_type_ids")
-            yield cause, lambda: tuple(each._replace(types=None) for each in self.base)
+        yield swap, self._of_each_pair(swapped)
+        untyped = tuple(each._replace(types=None) for each in self.base)
+        yield Cause("fed no token types", "pass token_type_ids"), untyped
         none = Cause("fed no special tokens", "tokenise with add_special_tokens=True")
-        yield none, partial(read, add_special_tokens=False)
+        yield none, self._of_each_pair(self.pairs, add_special_tokens=False)
+
+    def _of_each_pair(
+        self, pairs: list[list[str]], **options: Any
+    ) -> tuple[Input, ...]:
+        """Return pairs of texts as an encoder reads them."""
+        return as_inputs(
+            self.tokenizer(*pair, **options)["input_ids"] for pair in pairs
+        )
 
     # --- truncation and padding -------------------------------------------------------------------
 
@@ -319,10 +285,7 @@ class Feeds:
         replies = [turns[-1]["content"] for turns in self.turns]
         encoded = self.tokenizer(replies, add_special_tokens=False)["input_ids"]
         by_unit = {
-            "tokens": [
-                self.tokenizer.decode(ids[:number]) if len(ids) > number else reply
-                for reply, ids in zip(replies, encoded, strict=True)
-            ],
+            "tokens": [self.tokenizer.decode(ids[:number]) for ids in encoded],
             "characters": [reply[:number] for reply in replies],
         }
         for unit, cut in by_unit.items():
@@ -330,41 +293,45 @@ class Feeds:
             cause = Cause(text, f"let it read more than {number} {unit}")
             # a template may refuse an empty reply
             with contextlib.suppress(InputError):
-                yield Feed(cause, self.fed(cut))
+                yield Feed(cause, self.fed(cut, self.bos))
 
     def _truncated(self, length: int) -> Iterator[Feed]:
-        """Yield what is fed here truncated to this many tokens: on the left, or for an encoder on
-        the right.
+        """Yield what is fed here truncated to this many tokens: on the left, with and without the
+        beginning-of-sequence tokens, or the longer one of an encoder's two texts on the right.
 
         A decoder's states do not depend on what follows, so truncation on the right is another
         place to read.
         """
-        tail = len(self.tail)
-        firsts = {0, self.count * len(self.lead)}
-        side = "beginning"
-        if self.is_encoder:
-            firsts = {max(0, length - tail)}
-            side = "end"
-        cause = Cause(
-            f"truncated the {side} to {length} tokens",
-            f"let it read more than {length} tokens",
-        )
-        for first in firsts:
-            if first < length:
-                inputs = (
-                    Input._make(
-                        part and part[:first] + part[first - length :] for part in given
-                    )
-                    if len(given.ids) > length
-                    else given
-                    for given in self.base
-                )
-                yield Feed(cause, tuple(inputs))
+        remedy = f"let it read more than {length} tokens"
         if not self.own:
+            cause = Cause(f"truncated the end to {length} tokens", remedy)
             # one part may be too short to be cut that far
             with contextlib.suppress(Exception):
-                read = partial(self._of_each_pair, self.tokenizer, truncation=True)
-                yield Feed(cause, read(max_length=length))
+                read = self._of_each_pair(
+                    self.pairs, truncation=True, max_length=length
+                )
+                yield Feed(cause, read)
+            return
+        cause = Cause(f"truncated the beginning to {length} tokens", remedy)
+        for first in {0, self.count * len(self.lead)}:
+            if first < length:
+                cut = [
+                    given.ids[:first] + given.ids[first - length :]
+                    if len(given.ids) > length
+                    else given.ids
+                    for given in self.base
+                ]
+                yield Feed(cause, as_inputs(cut))
+
+    def in_batches(self) -> Iterator[Feed]:
+        """Yield what is fed here in padded batches, or padded to a multiple of some length."""
+        n = len(self.base)
+        for size in (*[size for size in SIZES if size < n], n):
+            yield from self.batched(size)
+        for multiple in MULTIPLES:
+            widths = [-(-len(each.ids) // multiple) * multiple for each in self.base]
+            what = f"texts to a multiple of {multiple} tokens"
+            yield from self._padded(widths, what)
 
     def batched(self, size: int) -> Iterator[Feed]:
         """Yield what is fed here in padded batches of this size."""
@@ -373,21 +340,15 @@ class Feeds:
         widths = [max(lengths[start : start + size]) for start in starts]
         yield from self._padded(widths, f"batches of {size}")
 
-    def rounded_up(self, multiple: int) -> Iterator[Feed]:
-        """Yield what is fed here, each text padded to a multiple of this many tokens."""
-        widths = [-(-len(each.ids) // multiple) * multiple for each in self.base]
-        yield from self._padded(widths, f"texts to a multiple of {multiple} tokens")
-
     def _padded(self, widths: list[int], what: str) -> Iterator[Feed]:
         """Yield what is fed here padded to these widths: on the right and read at the end, and on
         the left.
 
         For an encoder: on the right without a mask.
         """
-        spares = [
-            width - len(each.ids) for each, width in zip(self.base, widths, strict=True)
-        ]
-        if max(spares) <= 0:
+        lengths = [len(each.ids) for each in self.base]
+        spares = np.maximum(0, np.subtract(widths, lengths))
+        if not spares.any():
             return
         theirs = self.tokenizer.pad_token_id
         configured = self.model.pad_token_id
@@ -406,8 +367,7 @@ class Feeds:
             is_usual = is_masked and (side == "left" or is_unknown)
             cause = Cause(
                 f"padded {what} on the {side}{how}",
-                "score one text at a time there, or set padding_side, attention_mask and "
-                "pad_token_id",
+                "score one text at a time there",
                 "pad token" if is_usual else "",
             )
             yield Feed(cause, inputs, is_padded=True)
@@ -439,14 +399,11 @@ def with_padding(
     given: Input, spare: int, pad: int, side: str, is_masked: bool
 ) -> Input:
     """Return an input with so many padding tokens on one side."""
-    if spare <= 0:
-        return given
-    n = len(given.ids)
 
     def filled(values: tuple[int, ...], value: int) -> tuple[int, ...]:
         added = (value,) * spare
         return added + values if side == "left" else values + added
 
-    mask = filled((1,) * n, 0) if is_masked else None
+    mask = filled((1,) * len(given.ids), 1 - is_masked)
     types = given.types and filled(given.types, 0)
     return Input(filled(given.ids, pad), mask, types)

@@ -4,16 +4,14 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from transformers import AutoModel, PreTrainedConfig
+from transformers import PreTrainedConfig
 
-from ..opening import open_model, plain
-from ..paper import checkpoints, files, reward_models
-from .readings import Reader, config_in_file, open_reader, reader_of
+from ..paper import checkpoints
+from .readings import Reader, config_in_file, open_reader
 from .sources import Cause
 
 # with which transformers may have drawn a head
@@ -36,44 +34,15 @@ def other_weights(
     if model.head is None:
         yield from other_pooling(reader, config)
         return
-    yield from without_adapter(name, reader, given)
     if checkpoints.soft_caps(config) and model.attention != "uncapped":
         remedy = "say attn_implementation='eager' there, or --attention uncapped here"
         uncapped = open_reader(name, label, {**given, "attention": "uncapped"})
         cause = Cause("dropped the soft-capping of attention", remedy)
         yield replace(uncapped, cause=cause)
-    if model.head_name == "urm":
-        cause = Cause(
-            "read helpfulness in place of the reward", "say --head urm_helpfulness here"
-        )
-        helpful = open_model(name, **{**given, "head": "urm_helpfulness"})
-        yield replace(reader_of(helpful), cause=cause)
     if model.head_name == "linear":
         yield of_random_heads(reader, config)
     yield of_normalised_states(reader)
     yield from other_positions(reader)
-
-
-def without_adapter(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
-    """Yield the base of a checkpoint that is an adapter."""
-    model = reader.model
-    folder = Path(reward_models.find(name)["hub_id"])
-    if not (folder / "adapter_config.json").is_file():
-        return
-    named = files.read_json(folder / "adapter_config.json").get(
-        "base_model_name_or_path"
-    )
-    base = given.get("base") or named
-    at = plain.open_files(str(base), "")
-    config = checkpoints.config_of(at)
-    bare, _ = checkpoints.from_safetensors(AutoModel, at, config, model.dtype, None)
-    cause = Cause(
-        "left out the adapter's changes to the weights",
-        "merge the adapter, or load it with peft",
-    )
-    backbone = checkpoints.ready(bare, model.device)
-    without = replace(model, backbone=backbone)
-    yield Reader(without, reader.heads, cause)
 
 
 def of_random_heads(reader: Reader, config: PreTrainedConfig) -> Reader:
@@ -103,7 +72,7 @@ def of_normalised_states(reader: Reader) -> Reader:
 
 
 def other_positions(reader: Reader) -> Iterator[Reader]:
-    """Yield the model with other bases of its rotary positions, and without their scaling."""
+    """Yield the model with other bases of its rotary positions."""
     backbone = reader.model.backbone
     held = getattr(backbone.config, "rope_parameters", None)
     if (
@@ -112,14 +81,8 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
         or "rope_theta" not in held
     ):
         return
-    tried = {
-        f"computed rotary positions with the base {theta:g}": theta for theta in THETAS
-    }
-    tried["left out the scaling of rotary positions"] = held["rope_theta"]
-    for text, theta in tried.items():
-        usual = {"rope_type": "default", "rope_theta": theta}
-        kept = {key: held[key] for key in ("partial_rotary_factor",) if key in held}
-        parameters = {**usual, **kept}
+    for theta in THETAS:
+        parameters = {**held, "rope_type": "default", "rope_theta": theta}
         if parameters == held:
             continue
         config = copy.deepcopy(backbone.config)
@@ -129,7 +92,7 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
         remedy = f"read rope_parameters of config.json there ({held['rope_theta']:g})"
         other = with_module(backbone, "rotary_emb", rotary)
         model = replace(reader.model, backbone=other)
-        cause = Cause(text, remedy)
+        cause = Cause(f"computed rotary positions with the base {theta:g}", remedy)
         yield Reader(model, reader.heads, cause)
 
 
@@ -158,35 +121,26 @@ def with_module(backbone: nn.Module, name: str, module: nn.Module) -> nn.Module:
     return other
 
 
-# --- rounded weights ------------------------------------------------------------------------------
+# --- rounded weights and numbers ------------------------------------------------------------------
 
 
-def to_steps(weight: Tensor, largest: Tensor) -> Tensor:
-    """Return weights rounded to 127 steps up to the largest one, as int8 keeps them."""
-    step = (largest / 127).clamp(min=1e-12)
-    steps = (weight / step).round()
-    return steps.clamp(-128, 127) * step
+def to_int8(weight: Tensor) -> Tensor:
+    """Return weights rounded to int8, in 127 steps up to the largest one of each output."""
+    step = weight.abs().amax(1, keepdim=True) / 127
+    return (weight / step.clamp(min=1e-12)).round() * step
 
 
-def to_fp8(weight: Tensor, largest: Tensor) -> Tensor:
+def to_fp8(weight: Tensor) -> Tensor:
     """Return weights rounded to fp8 (E4M3), of which the largest one becomes 448."""
-    scale = largest / torch.finfo(FP8).max
-    scale = scale.clamp(min=1e-12)
+    scale = weight.abs().max() / torch.finfo(FP8).max
     rounded = (weight / scale).to(FP8)
     return rounded.to(weight.dtype) * scale
 
 
 # name -> (weight of a layer, outputs first) -> rounded weight
 ROUNDED: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "int8, one scale for each output": lambda w: to_steps(
-        w, w.abs().amax(1, keepdim=True)
-    ),
-    "int8, one scale for each layer": lambda w: to_steps(w, w.abs().max()),
-    "fp8, one scale for each output": lambda w: to_fp8(
-        w, w.abs().amax(1, keepdim=True)
-    ),
-    "fp8, one scale for each layer": lambda w: to_fp8(w, w.abs().max()),
-    "fp8 without a scale": lambda w: w.to(FP8).to(w.dtype),
+    "int8, one scale for each output": to_int8,
+    "fp8, one scale for each layer": to_fp8,
 }
 
 
@@ -198,14 +152,8 @@ def rounded_weights(reader: Reader) -> Iterator[Reader]:
         backbone = copy.deepcopy(reader.model.backbone)
         # of an encoder, the backbone holds the head too
         for module in backbone.base_model.modules():
-            weight = getattr(module, "weight", None)
-            if weight is None or weight.ndim != 2 or isinstance(module, nn.Embedding):
-                continue
-            # GPT-2's layers keep their inputs first
-            is_turned = type(module).__name__ == "Conv1D"
-            kept = weight.data.T if is_turned else weight.data
-            rounded = rounding(kept)
-            weight.data = rounded.T if is_turned else rounded
+            if isinstance(module, nn.Linear):
+                module.weight.data = rounding(module.weight.data)
         cause = Cause(f"rounded the weights of layers to {text}", QUANTISED)
         model = replace(reader.model, backbone=backbone)
         yield Reader(model, reader.heads, cause)
@@ -216,10 +164,12 @@ def in_half(reader: Reader, dtype: str) -> Iterator[Reader]:
     other orders.
     """
     model = reader.model
+    remedy = f"compute in float32 there, or say --dtype {dtype} here"
+    cause = Cause(f"computed in {dtype}", remedy)
     copied = copy.deepcopy(model.backbone)
     backbone = copied.to(getattr(torch, dtype))
     half = replace(model, backbone=backbone, dtype=dtype)
-    yield Reader(half, reader.heads)
+    yield Reader(half, reader.heads, cause)
     if model.attention == "sdpa":
         backbone.config._attn_implementation = "eager"
-        yield Reader(half, reader.heads)
+        yield Reader(half, reader.heads, cause)

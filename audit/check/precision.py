@@ -4,14 +4,17 @@ whether the other program computed in half precision or with rounded weights.
 
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import chain
 
 import numpy as np
 from numpy.linalg import norm
 from scipy import stats
 
+from .feeds import Feed
+from .numbers import Number
 from .other_weights import in_half, rounded_weights
-from .readings import Array, Reader, usual
-from .search import EVIDENCE, Fit, Search
+from .readings import Array, usual
+from .search import EVIDENCE, Search
 
 MANTISSA = {"bfloat16": 8, "float16": 11, "float32": 24}  # bits of a number
 HALF = ("float16", "bfloat16")
@@ -53,73 +56,25 @@ def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
     return "float32", np.zeros(len(rewards))
 
 
-def in_half_precision(search: Search, printed: str) -> tuple[list[Fit], str]:
-    """Return hypotheses that fit if the other program computed in half precision, and in which.
+def fits_of_rounding(search: Search, printed: str) -> list[Number]:
+    """Return the rounding of weights or numbers that explains all rewards, if there is one.
 
     printed: the format of the other program's numbers
     """
-    for dtype in HALF if printed == "float32" else (printed,):
-        for reader in in_half(search.reader, dtype):
-            fits = rounded_fits(search, reader, is_format=dtype == printed)
-            if fits:
-                return sorted(fits, key=lambda fit: fit.error), dtype
-    return [], printed
-
-
-def with_rounded_weights(search: Search) -> list[Fit]:
-    """Return hypotheses that fit if the other program rounded the weights of layers to 8 bits, and
-    fed what is fed here.
-
-    The same rounding gives the same rewards. Where it went another way for a few weights, rewards
-    must be nearer to those with rounded weights.
-    """
+    exact = search.here
     found = []
-    for reader in rounded_weights(search.reader):
-        found += rounded_fits(search, reader, is_format=None)
-    return sorted(found, key=lambda fit: norm(search.given.theirs - fit.predicted))[:1]
-
-
-def rounded_fits(search: Search, reader: Reader, is_format: bool | None) -> list[Fit]:
-    """Return hypotheses that fit with this reader, or else those whose errors look like its
-    rounding.
-
-    What fits float32 within the errors of the reader is computed again by it. If what is fed here
-    fits so, nothing else is tried: the rounding of other texts resembles any errors at times.
-
-    is_format: whether all rewards are numbers of the reader's format; None for rounded weights
-    """
-    same = again(search, reader, search.noise)
-    same.is_equal()
-    if same.fits:
-        return same.fits
-    exact = usual(search.reader, search.base)  # (n, labels)
-    error = norm(usual(reader, search.base) - exact) / np.sqrt(exact.size)
-    coarse = again(search, search.reader, search.noise + 1.5 * error, is_coarse=True)
-    if not coarse.is_equal() and is_format is not None:
-        coarse.run([])
-    fewest = min((len(fit.causes) for fit in coarse.fits), default=0)
-    theirs = search.given.theirs
-    fits = []
-    for fit in coarse.fits:
-        if len(fit.causes) > fewest or (is_format is None and fit.causes):
-            continue
-        with np.errstate(all="ignore"):
-            predictions = list(search.predictions(reader, fit.feed))
-        cause, predicted, *_ = predictions[fit.at]
-        if is_rounding(theirs, fit.predicted, predicted, is_format):
-            causes = (cause,) if cause else ()
-            far = float(norm(theirs - predicted))
-            fits.append(fit._replace(causes=causes, predicted=predicted, error=far))
-    return fits
-
-
-def again(
-    search: Search, reader: Reader, noise: float, is_coarse: bool = False
-) -> Search:
-    """Return the same search with another reader or noise, and nothing found yet."""
-    return Search(
-        reader, search.feeds, search.given, search.slack, noise, search.label, is_coarse
-    )
+    halves = chain.from_iterable(in_half(search.reader, dtype) for dtype in HALF)
+    for reader in chain(rounded_weights(search.reader), halves):
+        feed = Feed(reader.cause, search.base.inputs)
+        rounded = usual(reader, feed)[:, search.label]
+        dtype = reader.model.dtype
+        is_format = dtype == printed if dtype in HALF else None
+        # the same rounding gives the same rewards
+        if search.fits(reader, feed) or is_rounding(
+            search.theirs, exact, rounded, is_format
+        ):
+            found.append(Number(reader.cause, rounded))
+    return sorted(found, key=lambda each: norm(search.theirs - each.predicted))[:1]
 
 
 def is_rounding(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from tqdm import tqdm
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
 from ..opening import labels, open_model
-from ..paper import InputError, RewardModel, checkpoints, display, hardware
+from ..paper import InputError, RewardModel, checkpoints, display
 from .feeds import Feed, Input
 from .sources import Cause
 
@@ -26,11 +26,7 @@ READ_AT = "reward read at"  # the row of `check` on places
 SAME_TOKEN = "read at the same token"
 
 
-class Place(NamedTuple):
-    """A place to read: the cause, and the position in each input, (n,)."""
-
-    cause: Cause
-    at: Array
+Place = tuple[Cause, Array]  # and the position in each input, (n,)
 
 
 @dataclass
@@ -55,21 +51,18 @@ class Reader:
         different = dict.fromkeys(inputs)
         new = [each for each in different if each not in self.known]
         new.sort(key=lambda each: len(each.ids))
-        bar = tqdm(
-            total=len(new), unit=" texts", leave=False, delay=DELAY, disable=None
-        )
-        with (
-            torch.inference_mode(),
-            hardware.one_thread(self.model.backbone.num_parameters() < 1e7),
-            bar,
-        ):
-            for some in batches(new):
-                rewards = self._rewards(some)
-                self.known.update(zip(some, rewards, strict=True))
-                bar.update(len(some))
+        some: list[Input] = []
+        for each in tqdm(new, unit=" texts", leave=False, delay=DELAY, disable=None):
+            if some and (len(some) + 1) * len(each.ids) > TOKENS:
+                self._read_batch(some)
+                some = []
+            some.append(each)
+        if some:
+            self._read_batch(some)
         return [self.known[each] for each in inputs]
 
-    def _rewards(self, some: list[Input]) -> list[Array]:
+    @torch.inference_mode()
+    def _read_batch(self, some: list[Input]) -> None:
         device = self.model.device
         ids = [each.ids for each in some]
         masks = [each.mask or [1] * len(each.ids) for each in some]
@@ -82,13 +75,12 @@ class Reader:
             given["token_type_ids"] = _padded(types, device)
         out = self.model.backbone(**given)
         if self.model.head is None:
-            logits = out.logits.float().cpu().numpy()
-            return list(logits.astype(float)[:, None])
-        rewards = []
+            logits = out.logits.double().cpu().numpy()
+            self.known.update(zip(some, logits[:, None], strict=True))
+            return
         for hidden, each in zip(out.last_hidden_state, some, strict=True):
             states = hidden[: len(each.ids)].float()  # (length, d)
-            rewards.append(self._at_all(self.states(states), each))
-        return rewards
+            self.known[each] = self._at_all(self.states(states), each)
 
     def _at_all(self, hidden: torch.Tensor, given: Input) -> Array:
         """Return the rewards of hidden states, (length, d) -> (length, labels); NaN if a gate
@@ -109,8 +101,7 @@ class Reader:
         for head in self.heads:
             rated = head(hidden, *gate)
             labels.append(rated.reshape(len(hidden), -1))
-        rewards = torch.cat(labels, dim=1).float()
-        return rewards.cpu().numpy().astype(float)
+        return torch.cat(labels, dim=1).double().cpu().numpy()
 
 
 def _padded(rows: Sequence[Sequence[int]], device: str) -> torch.Tensor:
@@ -123,18 +114,6 @@ def reader_of(model: RewardModel) -> Reader:
     """Return the reader of a loaded model's one reward."""
     heads = [] if model.head is None else [model.head]
     return Reader(model, heads)
-
-
-def batches(inputs: Sequence[Input]) -> Iterator[list[Input]]:
-    """Yield inputs, which are in the order of their lengths, in batches of about TOKENS."""
-    some: list[Input] = []
-    for each in inputs:
-        if some and (len(some) + 1) * len(each.ids) > TOKENS:
-            yield some
-            some = []
-        some.append(each)
-    if some:
-        yield some
 
 
 def open_reader(name: str, label: int | None, given: dict) -> Reader:
@@ -189,8 +168,8 @@ def usual(reader: Reader, feed: Feed) -> Array:
     out = reader.read(feed.inputs)  # of each input: (length, labels)
     if reader.model.head is None or feed.is_padded:
         return np.stack([rewards[-1] for rewards in out])
-    place = next(positions(reader.model, feed))
-    return read_at(out, place.at)
+    _, at = next(positions(reader.model, feed))
+    return read_at(out, at)
 
 
 def elsewhere(reader: Reader, feed: Feed) -> Iterator[tuple[Cause, Array]]:
@@ -214,65 +193,44 @@ def positions(model: RewardModel, feed: Feed) -> Iterator[Place]:
     """Yield where a program may read the inputs of a feed, first where this library reads."""
     ids = [np.array(each.ids) for each in feed.inputs]
     last = np.array([len(each) - 1 for each in ids])
-    pads = _pads(model)
-    padding = [_last_unlike(model, ids, pad) for pad in pads]
     here = last
-    if model.read_at == "last_not_pad":
-        configured = (place.at for place in padding if place.cause.row)
-        here = next(configured, last)
-    yield Place(Cause("", ""), here)
-    cause = Cause("read at the last token", "say --read-at last here", READ_AT)
-    yield Place(cause, last)
-    for pad, place in zip(pads, padding, strict=True):
-        yield place
-        yield _before_first(model, ids, pad)
+    if model.read_at == "last_not_pad" and model.pad_token_id is not None:
+        here = _last_unlike(ids, model.pad_token_id)
+    yield Cause("", ""), here
+    yield Cause("read at the last token", "say --read-at last here", READ_AT), last
+    yield from _beside_padding(model, ids)
     for back in range(1, EARLIER + 1):
         text = f"read {back} token{'s' * (back > 1)} before the last"
-        yield Place(Cause(text, SAME_TOKEN), np.maximum(0, last - back))
-    first = Cause("read at the first token", "read at the last token")
-    yield Place(first, np.zeros_like(last))
+        yield Cause(text, SAME_TOKEN), np.maximum(0, last - back)
     for length in range(4, max(last) + 1):
         cause = Cause(
             f"truncated the end to {length} tokens",
             f"let it read more than {length} tokens",
         )
-        yield Place(cause, np.minimum(last, length - 1))
+        yield cause, np.minimum(last, length - 1)
 
 
-def _pads(model: RewardModel) -> list[int]:
-    """Return the ids that a program may take for padding, each once."""
+def _beside_padding(model: RewardModel, ids: list[Array]) -> Iterator[Place]:
+    """Yield the places beside the tokens that a program may take for padding."""
+    own = model.pad_token_id
     tokenizer = model.tokenizer
-    ids = (model.pad_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id)
-    return [i for i in dict.fromkeys(ids) if i is not None]
+    for pad in {own, tokenizer.pad_token_id, tokenizer.eos_token_id} - {None}:
+        shown = display.show_token(tokenizer.decode([pad]), 30)
+        text = f"read at the last token that is not {shown}"
+        cause = Cause(text, SAME_TOKEN)
+        if pad == own:
+            cause = Cause(text, "say --read-at last_not_pad here", READ_AT)
+        yield cause, _last_unlike(ids, pad)
+        # where there is none it is the last token, and before the very first one too
+        before = [int((each == pad).argmax() - 1) % len(each) for each in ids]
+        # the released code of heads with a gate reads there
+        row = READ_AT if pad == own and model.gated else ""
+        text = f"read at the token before the first {shown}"
+        yield Cause(text, "name another padding token", row), np.array(before)
 
 
-def _last_unlike(model: RewardModel, ids: list[Array], pad: int) -> Place:
-    """Return the place of the last token that is not this one."""
-    at = []
-    for each in ids:
-        others = np.arange(len(each)) * (each != pad)
-        at.append(int(others.argmax()))
-    text = f"read at the last token that is not {_shown(model, pad)}"
-    cause = Cause(text, SAME_TOKEN)
-    if pad == model.pad_token_id:
-        cause = Cause(text, "say --read-at last_not_pad here", READ_AT)
-    return Place(cause, np.array(at))
-
-
-def _before_first(model: RewardModel, ids: list[Array], pad: int) -> Place:
-    """Return the place before the first token of this kind. Where there is none it is the last
-    token, and before the very first one too.
-    """
-    at = []
-    for each in ids:
-        first = int((each == pad).argmax())  # 0 if there is none
-        at.append((first - 1) % len(each))
-    # the released code of heads with a gate reads there
-    row = READ_AT if pad == model.pad_token_id and model.gated else ""
-    text = f"read at the token before the first {_shown(model, pad)}"
-    cause = Cause(text, "name another padding token", row)
-    return Place(cause, np.array(at))
-
-
-def _shown(model: RewardModel, token_id: int) -> str:
-    return display.show_token(model.tokenizer.decode([token_id]), 30)
+def _last_unlike(ids: list[Array], pad: int) -> Array:
+    """Return the place of the last token that is not this one, (n,)."""
+    return np.array(
+        [int((np.arange(len(each)) * (each != pad)).argmax()) for each in ids]
+    )

@@ -1,16 +1,14 @@
 """The result of a check: rows with a status and a remedy."""
 
-import json
 import textwrap
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
 from ..paper import InputError, display
 
-STATUSES = ("ok", "note", "wrong")
 WIDTH = 118  # columns of a line on the terminal
 NAME = 20  # columns of a row's name
 
@@ -20,14 +18,13 @@ class Row:
     """The result of one check."""
 
     name: str
-    status: str  # one of STATUSES
+    status: str  # ok, note or wrong
     found: str  # what was found, and what the library does by default
     remedy: str = ""  # what to do about it; "" if nothing need be done
-    numbers: dict = field(default_factory=dict)  # what was measured, for machines
 
 
 # rows of checks, which `attempt` names
-ok, note, wrong = (partial(Row, "", status) for status in STATUSES)
+ok, note, wrong = (partial(Row, "", status) for status in ("ok", "note", "wrong"))
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ class Report:
         return [row.name for row in self.rows if row.status == "wrong"]
 
     def lines(self) -> list[str]:
-        """Return the report as lines of text, at most WIDTH columns wide. The last line sums it
-        up.
+        """Return the report as lines of text, at most WIDTH columns wide. The last line says what
+        is wrong.
         """
         lines = [f"{self.name}, revision {self.revision}", ""]
         for row in self.rows:
@@ -57,27 +54,7 @@ class Report:
                 subsequent_indent=" " * (NAME + 8),
                 break_long_words=False,
             )
-        statuses = [row.status for row in self.rows]
-        counted = ", ".join(
-            f"{statuses.count(each)} {each}".replace("note", "to note")
-            for each in STATUSES
-        )
-        return [
-            *lines,
-            "",
-            f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}.",
-        ]
-
-    def as_json(self) -> str:
-        """Return the report as JSON. `is_right` says whether nothing is wrong."""
-        fields = {
-            "name": self.name,
-            "revision": self.revision,
-            "is_right": not self.wrong,
-        }
-        return json.dumps(
-            fields | {"rows": [asdict(row) for row in self.rows]}, indent=2
-        )
+        return [*lines, "", f"Wrong: {', '.join(self.wrong) or 'nothing'}."]
 
 
 def attempt(name: str, row_of: Callable[..., Row], *given: object) -> Row:
@@ -100,9 +77,6 @@ def refused(name: str, error: InputError) -> Row:
 
 def shown(tokenizer: PreTrainedTokenizerBase, ids: tuple[int, ...]) -> str:
     """Return the tokens in visible form, each with its id."""
-    return (
-        " ".join(
-            f"{display.show_token(str(tokenizer.decode([i])), 30)} ({i})" for i in ids
-        )
-        or "nothing"
-    )
+    texts = [display.show_token(str(tokenizer.decode([i])), 30) for i in ids]
+    both = zip(texts, ids, strict=True)
+    return " ".join(f"{text} ({i})" for text, i in both) or "nothing"

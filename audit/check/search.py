@@ -5,216 +5,146 @@ read (readings.py), or what was made of the number (numbers.py). It fits only if
 reward.
 """
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from .feeds import MULTIPLES, Feed, Feeds, Input
-from .numbers import Given, Number, numbers
-from .readings import Array, Reader, elsewhere, usual
-from .sources import Cause
+from .feeds import Feed, Feeds
+from .numbers import Number, numbers
+from .readings import TOLERANCES, Array, Reader, elsewhere, usual
 
+# of the largest reward: what sums of float32 in another order may differ by
+ROUNDING = 2e-6
 # rows of a kind on which causes are tried before all: the shortest, which truncation leaves alone,
 # the longest, and the first that differ
 SCREENED = 3
-SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
 # of truncated or padded texts, as a rule
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 ANY = 400  # tokens or characters up to which every number is tried
 WIDER = 160  # tokens by which a text may be padded to any width
 # powers of ten by which an agreement of all rows by chance must be improbable
 EVIDENCE = 8.0
-# of the standard deviation of rewards: what varies less cannot be the nearest
-CONSTANT = 0.1
-NEAREST = 3  # of what does not fit a few rows, so many are compared on all
-
-
-class Fit(NamedTuple):
-    """A hypothesis: its causes, the rewards that it predicts, (n,), and its error as a share of
-    what is allowed.
-    """
-
-    causes: tuple[Cause, ...]
-    predicted: Array
-    error: float
-    feed: Feed = Feed(None, ())
-    free: int = 0  # constants that were estimated
-    at: int = 0  # its place among the predictions of this feed
-
-
-Tried = tuple[Reader, Feed]
 
 
 @dataclass
 class Search:
     """The search for what another program did to give these rewards.
 
-    - given: the rewards of all rows, and what is known of each
-    - slack: how far each reward may be off by its printing and by its floating-point format, (n,)
-    - noise: how far a reward here may be off, on the model's own scale
+    - theirs: the rewards of all rows, (n,)
+    - slack: how far each may be off by its printing and by its floating-point format, (n,)
+    - lengths: unit -> how long each reply is, (n,)
     - label: which output of the model is the reward here
-    - is_coarse: what is sought fits within half precision; the largest noise is 4 times this one
     """
 
     reader: Reader
     feeds: Feeds
-    given: Given
+    theirs: Array
     slack: Array
-    noise: float
+    lengths: dict[str, Array]
     label: int = 0
-    is_coarse: bool = False
-    fits: list[Fit] = field(default_factory=list)
-    nearest: Fit | None = None
 
-    @property
-    def base(self) -> Feed:
-        """What is fed here."""
-        return Feed(None, self.feeds.base)
+    def __post_init__(self) -> None:
+        self.base = Feed(None, self.feeds.base)  # what is fed here
+        rewards = usual(self.reader, self.base)  # (n, labels)
+        self.here = rewards[:, self.label]
+        spread = np.abs(rewards - np.median(rewards, axis=0)).max()
+        tolerance = TOLERANCES.get(self.reader.model.dtype, TOLERANCES["float32"])
+        # how far a reward here may be off, on the model's own scale
+        self.noise = tolerance * spread + ROUNDING * np.abs(rewards).max()
 
-    @cached_property
+    def run(self, others: Iterable[Reader]) -> list[Number]:
+        """Return the causes that fit. others: with other weights."""
+        tried = [(reader, Feed(reader.cause, self.base.inputs)) for reader in others]
+        feeds = [*self.feeds.others(), *self.feeds.in_batches()]
+        tried += [(self.reader, feed) for feed in feeds]
+        rows = self.rows()
+        few = [feed.of_rows(rows) for _, feed in tried]
+        self.reader.read([each for feed in few for each in feed.inputs])
+        fits = []
+        for (reader, feed), part in zip(tried, few, strict=True):
+            if self.is_near(reader, part, rows):
+                fits += self.fits(reader, feed)
+        return fits
+
     def rows(self) -> Array:
-        """The rows on which causes are tried first: some of the shortest, of the longest, and of
-        those that differ.
+        """Return the rows on which causes are tried first: some of the shortest, of the longest,
+        and of those that differ.
         """
-        lengths = [len(each.ids) for each in self.feeds.base]
+        lengths = [len(each.ids) for each in self.base.inputs]
         by_length = np.argsort(lengths, kind="stable")
-        here = next(self.predictions(self.reader, self.base)).predicted
-        apart = np.abs(here - self.given.theirs) > self.slack + self.noise
+        apart = np.abs(self.here - self.theirs) > self.slack + self.noise
         differ = np.flatnonzero(apart)[:SCREENED]
         ends = [by_length[:SCREENED], by_length[-SCREENED:]]
         return np.unique(np.concatenate([*ends, differ]))
 
-    def is_equal(self) -> bool:
-        """Return whether the rewards are those here. What else fits the same texts is kept too."""
-        self.consider(self.reader, self.base)
-        return any(not fit.causes for fit in self.fits)
-
-    def run(self, others: Sequence[Reader]) -> list[Fit]:
-        """Return hypotheses that fit, with those of `is_equal`. others: with other weights."""
-        causes = self._screened(others)
-        feeds = [(reader, self.base) for reader in others if reader.cause in causes]
-        further = [*self.feeds.every(causes.__contains__)[1:], *self._in_batches()]
-        feeds += [(self.reader, feed) for feed in further if feed.cause in causes]
-        for reader, feed in feeds:
-            self.consider(reader, feed)
-        if not self.fits and not self.is_coarse:
-            for feed in self._counted():
-                self.consider(self.reader, feed)
-        return self.fits
-
-    def _screened(self, others: Sequence[Reader]) -> set[Cause | None]:
-        """Return the causes that fit a few rows; if there are none, those that are nearest."""
-        rows = self.rows
-        part = self.feeds.of_rows(rows)
-        tried = [(reader, self.base.of_rows(rows)) for reader in others]
-        made = [Feed(cause, make()) for cause, make in part.others()]
-        made += [feed.of_rows(rows) for feed in self._in_batches()]
-        tried += [(self.reader, feed) for feed in made if feed.inputs]
-        read_all(tried, "")
-        errors = [
-            (self.error(reader, feed, rows), reader.cause or feed.cause)
-            for reader, feed in tried
-        ]
-        limit = 1 + 3 * self.is_coarse
-        fitting = {cause for error, cause in errors if error <= limit}
-        if fitting or self.fits:
-            return fitting
-        errors.sort(key=lambda each: each[0])
-        return {cause for _, cause in errors[:NEAREST]}
-
-    def _in_batches(self) -> Iterator[Feed]:
-        """Yield what is fed here in padded batches, or padded to a multiple of some length."""
-        n = len(self.slack)
-        for size in (*[size for size in SIZES if size < n], n):
-            yield from self.feeds.batched(size)
-        for multiple in MULTIPLES:
-            yield from self.feeds.rounded_up(multiple)
-
-    def _counted(self) -> Iterator[Feed]:
-        """Yield feeds that a number describes, for those numbers that give the longest row its
-        reward.
+    def run_counted(self) -> list[Number]:
+        """Return the causes that fit and that a number describes, of those numbers that give the
+        longest row its reward.
         """
-        base = self.feeds.base
-        longest = max(self.rows, key=lambda i: len(base[i].ids))
+        base = self.base.inputs
+        longest = max(range(len(base)), key=lambda i: len(base[i].ids))
         row = np.array([longest])
-        one = self.feeds.of_rows(row)
-        size = max(len(base[longest].ids) + WIDER, len(one.turns[0][-1]["content"]))
+        turns = self.feeds.turns[longest]
+        one = Feeds(self.reader.model, [turns], self.feeds.bos)
+        size = max(len(base[longest].ids) + WIDER, len(turns[-1]["content"]))
         tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
-        read_all([(self.reader, feed) for _, feed in tried], " more, for one row")
+        tried = [(count, feed) for count, feed in tried if feed.inputs != one.base]
+        self.reader.read([each for _, feed in tried for each in feed.inputs])
         found = {
             feed.cause: count
             for count, feed in tried
-            if feed.inputs != one.base and self.error(self.reader, feed, row) <= 1
+            if self.is_near(self.reader, feed, row)
         }
+        fits = []
         for count in dict.fromkeys(found.values()):
-            yield from (
-                feed for feed in self.feeds.counted(count) if feed.cause in found
-            )
+            for feed in self.feeds.counted(count):
+                if feed.cause in found:
+                    fits += self.fits(self.reader, feed)
+        return fits
 
     def predictions(self, reader: Reader, feed: Feed) -> Iterator[Number]:
         """Yield what a feed predicts: one number if it has a cause, else also those with one."""
         rewards = usual(reader, feed)  # (n, labels)
-        cause = reader.cause or feed.cause
         if reader.of_any:
             for column in rewards.T:
-                yield Number(cause, column, free=1)
+                yield Number(feed.cause, column, free=1)
             return
-        label = self.label if self.label < rewards.shape[1] else 0
-        yield Number(cause, rewards[:, label])
-        if cause:
+        yield Number(feed.cause, rewards[:, self.label])
+        if feed.cause:
             return
         for place, at in elsewhere(reader, feed):
-            yield Number(place, at[:, label])
-        yield from numbers(rewards, self.given, label)
+            yield Number(place, at[:, self.label])
+        yield from numbers(rewards, self.theirs, self.lengths, self.label)
 
-    def error(self, reader: Reader, feed: Feed, rows: Array) -> float:
-        """Return the largest error on some rows, as a share of what is allowed, of a feed of these
-        rows with a cause.
-        """
-        theirs = self.given.theirs[rows]
+    def is_near(self, reader: Reader, feed: Feed, rows: Array) -> bool:
+        """Return whether a feed of some rows, with a cause, gives their rewards."""
         allowed = self.slack[rows] + self.noise
-        apart = [
-            np.abs(number.predicted - theirs) / allowed
+        return any(
+            (np.abs(number.predicted - self.theirs[rows]) <= allowed).all()
             for number in self.predictions(reader, feed)
-        ]
-        return float(np.nan_to_num(apart, nan=np.inf).max(axis=1).min())
+        )
 
-    def consider(self, reader: Reader, feed: Feed) -> None:
-        """Keep what fits all rows, and what is nearest, of what a feed of all rows predicts."""
-        theirs = self.given.theirs
+    def fits(self, reader: Reader, feed: Feed) -> list[Number]:
+        """Return what fits all rows, of what a feed of all rows predicts."""
+        found = []
         # a gate without a place to read gives no number
         with np.errstate(all="ignore"):
-            for at, number in enumerate(self.predictions(reader, feed)):
-                apart = np.abs(number.predicted - theirs)
-                apart = np.nan_to_num(apart, nan=np.inf)
+            for number in self.predictions(reader, feed):
                 allowed = self.slack + self.noise * number.slope  # (n,)
-                causes = (number.cause,) if number.cause else ()
-                error = float((apart / allowed).max())
-                fit = Fit(causes, number.predicted, error, feed, number.free, at)
-                is_near = error <= 1 + 3 * self.is_coarse
-                if is_near and self._is_evident(number, allowed):
-                    self.fits.append(fit)
-                elif not number.free:
-                    self._keep_nearest(fit._replace(error=float(apart.mean())))
+                is_near = np.abs(number.predicted - self.theirs) <= allowed
+                if is_near.all() and self._is_evident(number, allowed):
+                    found.append(number)
+        return found
 
     def _is_evident(self, number: Number, allowed: Array) -> bool:
         """Return whether chance does not explain that all rows fit. Copies of a text are no
         further evidence.
         """
-        spread = min(number.predicted.std(), self.given.theirs.std())
-        distinct = len(set(self.feeds.base))
+        spread = min(number.predicted.std(), self.theirs.std())
+        distinct = len(set(self.base.inputs))
         powers = np.log10(spread / allowed.mean())
         return bool((distinct - number.free) * powers >= EVIDENCE)
-
-    def _keep_nearest(self, fit: Fit) -> None:
-        if fit.predicted.std() < CONSTANT * self.given.theirs.std():
-            return
-        if self.nearest is None or fit.error < self.nearest.error:
-            self.nearest = fit
 
 
 def counts(size: int) -> list[int]:
@@ -223,16 +153,3 @@ def counts(size: int) -> list[int]:
     as_a_rule = [n for n in (*LENGTHS, *fifties) if n <= 4 * size]
     every = range(1, min(ANY, size))
     return sorted({*every, *as_a_rule})
-
-
-def read_all(tried: Iterable[Tried], what: str) -> None:
-    """Read the inputs of all feeds, after a line that says how many forward passes this needs."""
-    inputs: dict[int, tuple[Reader, dict[Input, None]]] = {}
-    for reader, feed in tried:
-        _, new = inputs.setdefault(id(reader), (reader, {}))
-        unread = [each for each in feed.inputs if each not in reader.known]
-        new |= dict.fromkeys(unread)
-    if count := sum(len(new) for _, new in inputs.values()):
-        print(f"{count:,} forward passes{what}.", file=sys.stderr)
-    for reader, new in inputs.values():
-        reader.read(list(new))

@@ -1,10 +1,8 @@
-"""Checks of a model's weights and vocabulary."""
+"""Checks of a model's weights and special tokens."""
 
-import json
 import math
 import re
 from collections import Counter
-from pathlib import Path
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -50,39 +48,29 @@ def weight_rows(
     conversation.
     """
     assert model.files is not None
-    folder = model.files.folder
     stored = numbers_stored(model.files)
     config = checkpoints.config_of(model.files)  # as in the file
     return [
-        attempt("files", _files, model, folder, stored),
+        attempt("files", _files, model, config, stored),
         attempt("head", _head, model, config, label, about),
         attempt("attention", _attention, model, config),
-        attempt("precision", _precision, model, config, stored),
-        attempt("memory", _memory, model, stored),
+        attempt("precision", _precision, model, stored),
     ]
 
 
-def _files(model: RewardModel, folder: Path, stored: Counter) -> Row:
-    text = model.backbone.config.get_text_config()
-    parameters = stored.total()
+def _files(model: RewardModel, config: PreTrainedConfig, stored: Counter) -> Row:
+    text = config.get_text_config()
     held = sum(count * size_of(dtype) for dtype, count in stored.items())
     found = (
-        f"{checkpoints.architecture_of(model.backbone.config)}, {text.num_hidden_layers} layers of "
-        f"width {text.hidden_size}; {_size(held)}, {parameters / 1e9:.2g} billion numbers"
+        f"{checkpoints.architecture_of(config)}, {text.num_hidden_layers} layers of width "
+        f"{text.hidden_size}; {held / 1e9:.2g} GB, {stored.total() / 1e9:.2g} billion numbers"
     )
-    numbers = {"bytes": held, "parameters": parameters}
-    if "auto_map" not in json.loads(
-        (folder / "config.json").read_text(encoding="utf-8")
-    ):
-        return ok(found, "", numbers)
-    formula = "is read by its tensors' names and shapes"
-    if model.head is not None and not heads.LAYOUTS[model.head_name].is_linear:
-        formula = "is written in lib/models/heads.py from its formula"
-    return note(
-        f"{found}; the code in its repository is not run: its head {formula}",
-        "elsewhere say trust_remote_code=True, or another class is loaded without a word",
-        numbers,
-    )
+    if getattr(config, "auto_map", None):
+        return note(
+            f"{found}; the code in its repository is not run",
+            "elsewhere say trust_remote_code=True, or another class is loaded without a word",
+        )
+    return ok(found)
 
 
 def _head(
@@ -94,18 +82,10 @@ def _head(
     """Check whether the head holds finite numbers that are not all zero, and say where its gate
     reads.
     """
+    output = "" if label is None else f", output {label} of {config.num_labels}"
     if model.head is None:
-        outputs = (
-            "one output"
-            if label is None
-            else f"its output {label} of {config.num_labels}"
-        )
-        return ok(f"the encoder's own classifier, with {outputs}")
-    held = {
-        key: tensor
-        for key, tensor in model.head.state_dict().items()
-        if tensor.is_floating_point()
-    }
+        return ok(f"the encoder's own classifier{output}")
+    held = model.head.state_dict()
     for key, tensor in held.items():
         if not torch.isfinite(tensor).all():
             raise InputError(
@@ -115,23 +95,9 @@ def _head(
             raise InputError(
                 f"{key} is zero throughout, so it was never trained; download the checkpoint again"
             )
-    others = f" and {len(held) - 1} others" if len(held) > 1 else ""
-    found = f"{model.head_name}: {next(iter(held))}{others}" + (
-        f", output {label}" if label is not None else ""
-    )
-    mean, std = (
-        getattr(model.head, name, usual)
-        for name, usual in (("mean", 0.0), ("std", 1.0))
-    )
-    if (mean, std) != (0.0, 1.0):
-        found += f", less {mean:g} and divided by {std:g}, as config.json says"
+    found = f"{model.head_name}: {next(iter(held))}{output}"
     if model.gated:
         found += f"; its gate reads position {about.gate_position}, where the user's turn ends"
-    if model.head_name == "urm_helpfulness":
-        return note(
-            f"{found}; helpfulness alone, as the paper's code read it, is not the reward",
-            "leave --head out",
-        )
     is_linear = heads.LAYOUTS[model.head_name].is_linear
     if is_linear and config.num_labels != 1 and label is None:
         return note(
@@ -141,49 +107,28 @@ def _head(
     return ok(found)
 
 
-def vocabulary(tokenizer: PreTrainedTokenizerBase, rows: int) -> Row:
-    """Say how many rows of the embedding table have a token. Loading refuses a token without a
-    row.
-    """
-    largest = max(tokenizer.get_vocab().values())
-    spare = (
-        f"; {rows - 1 - largest} rows have no token, and are not scored"
-        if rows - 1 > largest
-        else ""
-    )
-    return ok(f"{len(tokenizer):,} tokens in {rows:,} rows of embeddings{spare}")
-
-
 def special_tokens(
     tokenizer: PreTrainedTokenizerBase, about: conversations.Conversation
 ) -> Row:
     """Check whether the control strings that the template prints are tokens of this tokenizer."""
-    prompt = about.prompt.strip()
-    around = about.before.replace(prompt, "") + about.after
-    strings = dict.fromkeys(CONTROL.findall(around))
+    around = about.before.replace(about.prompt.strip(), "") + about.after
     ids = {
-        text: tokenizer(text, add_special_tokens=False)["input_ids"] for text in strings
+        text: tokenizer(text, add_special_tokens=False)["input_ids"]
+        for text in CONTROL.findall(around)
     }
-    unknown = tokenizer.unk_token_id
-    if lost := [text for text, parts in ids.items() if unknown in parts]:
+    lost = [text for text, parts in ids.items() if tokenizer.unk_token_id in parts]
+    if lost:
         found = (
             f"the template prints {', '.join(lost)}, which this tokenizer does not know"
         )
         return wrong(found, "give the tokenizer that the model was trained with")
-    if split := [
-        f"{text} is read as {len(parts)} ids"
-        for text, parts in ids.items()
-        if len(parts) != 1
-    ]:
-        remedy = (
-            "right only if the model was trained with this template and this tokenizer"
+    split = [text for text, parts in ids.items() if len(parts) != 1]
+    if split:
+        return note(
+            f"{', '.join(split)} of the template are no tokens, and read as text",
+            "right only if the model was trained with this template and this tokenizer",
         )
-        return note(f"no tokens, but text: {', '.join(split)}", remedy)
-    return ok(
-        f"{', '.join(strings)} are one id each"
-        if strings
-        else "the template prints none"
-    )
+    return ok(f"control strings of the template that are one token each: {len(ids)}")
 
 
 def _attention(model: RewardModel, config: PreTrainedConfig) -> Row:
@@ -200,43 +145,14 @@ def _attention(model: RewardModel, config: PreTrainedConfig) -> Row:
             "config.json says attn_logit_softcapping null, so nothing is capped",
             f"Gemma-2 was trained with {CAP:g}: write that there",
         )
-    return ok(
-        f"{model.attention}, soft-capped at {config.attn_logit_softcapping:g}; sdpa would drop the "
-        "cap"
-    )
+    return ok(f"{model.attention}, soft-capped at {config.attn_logit_softcapping:g}")
 
 
-def _precision(model: RewardModel, config: PreTrainedConfig, stored: Counter) -> Row:
+def _precision(model: RewardModel, stored: Counter) -> Row:
     dtype = model.dtype
-    declared = str(config.dtype or "").removeprefix("torch.")
     most, _ = stored.most_common()[0]
     found = f"kept in {' and '.join(stored)}, computed in {dtype}, the head in float32"
-    if dtype == "float16" and most in ("bfloat16", "float32"):
-        return note(
-            f"{found}: numbers beyond 65,504 become infinite", f"say --dtype {most}"
-        )
-    if size_of(dtype) < size_of(most):
-        return note(
-            f"{found}: rounded", f"say --dtype {most} for rewards with fewer ties"
-        )
-    if declared and declared != most:
-        return note(
-            f"{found}; config.json says {declared}",
-            f"elsewhere dtype='auto' takes {declared}: name the dtype",
-        )
+    is_narrow = dtype == "float16" != most  # its largest number is 65,504
+    if is_narrow or size_of(dtype) < size_of(most):
+        return note(f"{found}: rounded", f"say --dtype {most}")
     return ok(found)
-
-
-def _memory(model: RewardModel, stored: Counter) -> Row:
-    needed = stored.total() * size_of(model.dtype) * BESIDE
-    found = f"about {_size(needed)} of {model.device} memory"
-    if model.layers is None:
-        return ok(found, "", {"bytes needed": int(needed)})
-    return note(
-        f"{found}: it is scored layer by layer, which needs room for two layers at a time",
-        "nothing to do: make score chooses that by itself, and STREAM=1 asks for it",
-    )
-
-
-def _size(number: float) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.2g} MB"

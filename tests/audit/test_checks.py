@@ -10,7 +10,6 @@ import oracle
 import pytest
 import tiny
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
@@ -22,20 +21,17 @@ from lib.models import heads
 ROWS = [
     "files",
     "head",
-    "vocabulary",
-    "special tokens",
     "attention",
     "precision",
-    "memory",
-    "template",
+    "special tokens",
     "system and date",
-    "token ids",
     "tokenizer file",
+    "template",
+    "token ids",
     "reward read at",
     "pad token",
     "own class",
     "pairs",
-    "time",
 ]
 LLAMA = {"kind": "linear_llama", "template": "llama3_no_bos"}
 GEMMA = {"kind": "linear_gemma2", "template": "gemma_no_bos"}
@@ -114,15 +110,9 @@ def test_every_row_is_ok_where_nothing_is_wrong(spoiled, options):
     folder = spoiled(options)
     drop_bos(folder)  # the template's own is then the only one, whoever tokenises
     report = checked(folder)
-    assert sorted(statuses(report)) == sorted(ROWS)
+    assert list(statuses(report)) == ROWS
     assert set(statuses(report).values()) == {"ok"}, report.lines()
-    assert report.wrong == [] and report.lines()[-1] == "16 ok, 0 to note, 0 wrong."
-    own = row_of(report, "own class").numbers
-    assert own["largest difference"] <= own["tolerance"] < 1e-3
-    assert row_of(report, "pairs").numbers["right"] == 12
-    assert row_of(report, "pairs").numbers["margins"] == pytest.approx(
-        [1.0] * 12, abs=1e-2
-    )
+    assert report.lines()[-1] == "Wrong: nothing."
 
 
 def test_an_encoder_and_heads_without_a_class_are_checked_too(tmp_path):
@@ -134,29 +124,6 @@ def test_an_encoder_and_heads_without_a_class_are_checked_too(tmp_path):
     armorm = checked(tiny.make_checkpoint(tmp_path / "armorm", "armorm"))
     assert "transformers has none" in row_of(armorm, "own class").found
     assert "its gate reads position" in row_of(armorm, "head").found
-    # not the code of its repository
-    assert "written in lib/models/heads.py" in row_of(armorm, "files").found
-
-
-def test_an_encoder_with_a_chat_template_is_compared_by_that_template(tmp_path):
-    template = (
-        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
-    )
-    report = checked(tiny.make_checkpoint(tmp_path, "deberta", template=template))
-    assert statuses(report)["own class"] == "ok", report.lines()
-    assert "one here, none by apply_chat_template" in row_of(report, "token ids").found
-
-
-def test_gpt2_has_all_rows_and_only_random_pairs_are_wrong(tmp_path):
-    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1)
-    tiny.save_other(tmp_path, config, "llama", 0, template="llama3")
-    report = checked(tmp_path)
-    assert sorted(statuses(report)) == sorted(ROWS) and set(report.wrong) <= {
-        "pairs"
-    }, report.lines()
-    assert statuses(report)["attention"] == statuses(report)["own class"] == "ok", (
-        report.lines()
-    )
 
 
 def cut_short(folder):
@@ -206,14 +173,14 @@ WRONG = {
         "token ids",
         GEMMA,
         drop_bos,
-        "<bos>: none here",
+        "<bos>: 0 here",
         "begin its template with",
     ),
     "with two bos in its template": (
         "token ids",
         LLAMA | {"template": tiny._BOS + tiny.TEMPLATES["llama3"]},
         None,
-        "two here",
+        "2 here",
         "take one out",
     ),
     "with control strings unknown": (
@@ -252,7 +219,7 @@ def test_a_checkpoint_that_is_wrong_in_one_way_is_wrong_in_that_row_alone(
     assert report.wrong == [row], report.lines()
     assert found in row_of(report, row).found and remedy in row_of(report, row).remedy
     assert run.main(["check", str(folder), "--device", "cpu"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1].endswith(f"1 wrong: {row}.")
+    assert capsys.readouterr().out.splitlines()[-1] == f"Wrong: {row}."
 
 
 OPENING = tiny.TEMPLATES["extra_header"].removeprefix(tiny._BOS)
@@ -264,7 +231,7 @@ NOTES = {
         LLAMA,
         lambda f: change_json(f, "config.json", auto_map=CODE),
         {},
-        "its head is read by its tensors",
+        "the code in its repository is not run",
         (),
     ),
     "with two labels": (
@@ -296,7 +263,7 @@ NOTES = {
         LLAMA | {"template": "llama3"},
         None,
         {},
-        "one here, one by apply_chat_template(tokenize=True), two where",
+        "1 here, 1 by apply_chat_template(tokenize=True), 2 where",
         (),
     ),
     "with no bos in its template": (
@@ -304,7 +271,7 @@ NOTES = {
         LLAMA,
         None,
         {},
-        "one here, none by apply_chat_template",
+        "1 here, 0 by apply_chat_template",
         (),
     ),
     "with two pad tokens": (
@@ -328,7 +295,7 @@ NOTES = {
         LLAMA | {"template": "chatml"},
         None,
         {},
-        "ids",
+        "are no tokens",
         (),
     ),
     "asked for without capping": (
@@ -339,13 +306,13 @@ NOTES = {
         "as asked for",
         ("pairs",),
     ),
-    "with another dtype in its config": (
+    "computed in half precision": (
         "precision",
         LLAMA,
-        lambda f: change_json(f, "config.json", dtype="bfloat16"),
-        {"dtype": "float32"},
-        "config.json says",
-        (),
+        None,
+        {"dtype": "bfloat16"},
+        "computed in bfloat16, the head in float32: rounded",
+        ("pairs",),
     ),
 }
 
@@ -378,7 +345,7 @@ def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tm
         row_of(at_closing, "reward read at").remedy == "say --read-at last_not_pad here"
     )
     own = row_of(at_closing, "own class")
-    assert own.status == "note" and own.numbers["largest difference"] > 0.1
+    assert own.status == "note" and "reads another token" in own.found
 
 
 def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(
@@ -399,62 +366,24 @@ def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(
 
 
 @pytest.mark.parametrize(
-    "right, status", [(12, "ok"), (10, "ok"), (9, "wrong"), (6, "wrong"), (0, "wrong")]
+    "right, status, by_own_class",
+    [
+        (12, "ok", "ok"),
+        (10, "ok", "ok"),
+        (9, "wrong", "note"),
+        (3, "wrong", "note"),
+        (2, "wrong", "wrong"),
+    ],
 )
-def test_pairs_by_hand(right, status):
+def test_pairs_by_hand(right, status, by_own_class):
     given = np.array([[1.0, 0.0]] * right + [[0.0, 1.0]] * (12 - right))
-    row = pairs_row(given, planted=False)
-    assert row.status == status and row.found.startswith(
-        f"{right} of 12 harmless pairs"
-    )
-    assert ("cannot be told from a random head's" in row.found) == (2 < right < 10)
-    assert pairs_row(given, planted=True).status == ("ok" if status == "ok" else "note")
-    assert pairs_row(np.full((12, 2), np.nan), planted=True).status == "wrong"
-
-
-def test_pairs_of_a_model_that_its_own_class_reads_alike_do_not_call_it_wrongly_loaded(
-    made, tmp_path
-):
-    def pairs_of(head):
-        folder = shutil.copytree(made(LLAMA), tmp_path / str(head))
-        change_head(lambda w: torch.randn(w.shape, generator=torch.manual_seed(head)))(
-            folder
-        )
-        return row_of(checked(folder), "pairs")
-
-    rows = [pairs_of(seed) for seed in range(3)]
-    assert any(2 < row.numbers["right"] < 10 for row in rows)
-    for row in rows:
-        right = row.numbers["right"]
-        assert row.status == ("ok" if right >= 10 else "note" if right > 2 else "wrong")
-        assert ("loaded wrongly" in row.remedy) == (right <= 2)
+    assert pairs_row(given, False).found.startswith(f"{right} of 12 harmless pairs")
+    assert pairs_row(given, False).status == status
+    assert pairs_row(given, True).status == by_own_class
+    assert pairs_row(given * np.nan, True).status == "wrong"
 
 
 def test_weights_that_do_not_fit_are_left_in_their_files(made):
     report = checked(made(LLAMA), stream=True)
-    assert report.wrong == [] and "layer by layer" in row_of(report, "memory").found
-    # no distances
-    assert (
-        row_of(report, "token ids").status == "note"
-        and row_of(report, "token ids").numbers == {}
-    )
-    assert {row.found for row in report.rows[-3:]} == {
-        "not run: the weights do not fit into memory"
-    }
-
-
-def test_machines_read_the_same_report(made, capsys):
-    folder = made(LLAMA)
-    assert run.main(["check", str(folder), "--json", "--device", "cpu"]) == 0
-    read = json.loads(capsys.readouterr().out)
-    size = sum(
-        tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
-    )
-    # float32
-    assert read["rows"][0]["numbers"] == {"bytes": 4 * size, "parameters": size}
-    assert read["is_right"] and [row["name"] for row in read["rows"]][:3] == [
-        "files",
-        "head",
-        "attention",
-    ]
-    assert set(read["rows"][0]) == {"name", "status", "found", "remedy", "numbers"}
+    assert report.wrong == []
+    assert report.rows[-1].found == "not read: the weights do not fit into memory"

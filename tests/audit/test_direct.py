@@ -123,8 +123,7 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
 
 def test_a_check_takes_a_language_model_over_its_reference(folder, capsys):
     policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
-    run.main(["check", policy, "--reference", reference, "--json"])
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    run.main(["check", policy, "--reference", reference])
     # it learned single words
-    assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}
-    assert len(rows["pairs"]["numbers"]["margins"]) == 12
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last in ("Wrong: nothing.", "Wrong: pairs.")
