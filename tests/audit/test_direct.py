@@ -2,8 +2,6 @@
 reward.
 """
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
