@@ -19,7 +19,7 @@ from .feeds import Feeds
 from .numbers import Number
 from .other_weights import other_weights
 from .precision import fits_of_rounding, format_of, printed_to
-from .readings import Array, open_reader
+from .readings import Array, Reader, open_reader
 from .search import Search
 
 FEWEST = 3  # texts from which something can be told
@@ -56,34 +56,18 @@ def explain(
     given = {} if registry.is_served(name) else {"dtype": "float32"}
     given |= {option: value for option, value in options.items() if value is not None}
     reader = open_reader(name, label, given)
-    contexts = map(json.loads, rows["context"])
-    replies = rows["reply"].tolist()
-    turns = [
-        [*context, {"role": "assistant", "content": reply}]
-        for context, reply in zip(contexts, replies, strict=True)
-    ]
-    theirs = rows["printed"].astype(float).to_numpy()
-    slack = printed_to(rows["printed"].tolist())
-    printed, step = format_of(theirs, slack)
-    search = Search(
-        reader,
-        Feeds(reader.model, turns, bos),
-        theirs,
-        slack + step,
-        lengths_of(reader.model, replies),
-        label or 0,
-    )
+    search, printed = search_for(reader, rows, bos, label or 0)
     here = Number(None, search.here)
     fits = search.fits(reader, search.base)
     if any(fit.cause is None for fit in fits):
         line = f"Equal: the other program's rewards are those that are scored here ({printed})."
-        return Answer(0, line, table_of(turns, theirs, here, here))
-    if (theirs == 1).all():
+        return Answer(0, line, table_of(search, here))
+    if (search.theirs == 1).all():
         line = (
             "It applied the softmax to a single output, which always gives 1. -> switch the "
             "activation off there."
         )
-        return Answer(1, line, table_of(turns, theirs, here, here))
+        return Answer(1, line, table_of(search, here))
     # what was fed and the weights come before what became of the number
     fits = search.run(other_weights(name, label, reader, given)) + fits
     fits = fits or search.run_counted()
@@ -94,9 +78,29 @@ def explain(
             "None fits: no single cause gives every reward. If the other program computes in half "
             "precision, say --dtype bfloat16, in which causes are then tried."
         )
-        return Answer(2, line, table_of(turns, theirs, here, here))
+        return Answer(2, line, table_of(search, here))
     first, *others = sorted(fits, key=lambda fit: fit.free)
-    return Answer(1, named(first, others), table_of(turns, theirs, here, first))
+    return Answer(1, named(first, others), table_of(search, first))
+
+
+def search_for(
+    reader: Reader, rows: pd.DataFrame, bos: str, label: int
+) -> tuple[Search, str]:
+    """Return the search for the causes of these rewards, and the format of their numbers. For the
+    arguments see `explain`.
+    """
+    contexts = map(json.loads, rows["context"])
+    replies = rows["reply"].tolist()
+    turns = [
+        [*context, {"role": "assistant", "content": reply}]
+        for context, reply in zip(contexts, replies, strict=True)
+    ]
+    theirs = rows["printed"].astype(float).to_numpy()
+    slack = printed_to(rows["printed"].tolist())
+    printed, step = format_of(theirs, slack)
+    feeds = Feeds(reader.model, turns, bos)
+    lengths = lengths_of(reader.model, replies)
+    return Search(reader, feeds, theirs, slack + step, lengths, label), printed
 
 
 def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:
@@ -118,16 +122,15 @@ def named(first: Number, others: list[Number]) -> str:
     return line
 
 
-def table_of(
-    turns: list[list[dict]], theirs: Array, here: Number, explained: Number
-) -> pd.DataFrame:
+def table_of(search: Search, explained: Number) -> pd.DataFrame:
     """Return the rewards of each text: the other program's, those here, and with the cause."""
+    turns = search.feeds.turns
     return pd.DataFrame(
         {
             "prompt": [conversation[-2]["content"] for conversation in turns],
             "reply": [conversation[-1]["content"] for conversation in turns],
-            "theirs": theirs,
-            "here": here.predicted,
+            "theirs": search.theirs,
+            "here": search.here,
             "with the cause": explained.predicted,
         }
     )
