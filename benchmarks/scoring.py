@@ -148,15 +148,15 @@ def with_one_cache(
     return rewards
 
 
-def in_turn(ways: dict, clock=time.process_time) -> tuple[dict, dict]:
+def in_turn(ways: dict) -> tuple[dict, dict]:
     """The median seconds of each way, one after the other REPEATS times, and its result."""
     took: dict[str, list[float]] = {name: [] for name in ways}
     results = {}
     for _ in range(REPEATS):
         for name, work in ways.items():
-            start = clock()
+            start = time.process_time()
             results[name] = work()
-            took[name].append(clock() - start)
+            took[name].append(time.process_time() - start)
     return {name: float(np.median(all_)) for name, all_ in took.items()}, results
 
 
@@ -254,20 +254,13 @@ def table(frame: pd.DataFrame) -> str:
     )
 
 
-def write_report(section: str, text: str, page: Path = README) -> None:
-    """Replace what stands between the section's two marks in a page, by default
-    benchmarks/README.md.
-    """
-    start, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
-    before, rest = page.read_text().split(start)
-    page.write_text(f"{before}{start}\n{text.strip()}\n{end}{rest.split(end)[1]}")
-
-
 def main() -> None:
     torch.set_num_threads(1)
     pays = "is taken" if products.onednn_pays() else "is not taken by itself"
     text = f"{machine('cpu')}; oneDNN {pays} here.\n\n{table(report())}"
-    write_report("scoring on a cpu", text)
+    start, end = (f"<!-- scoring on a cpu: {mark} -->" for mark in ("begin", "end"))
+    before, rest = README.read_text().split(start)
+    README.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")
 
 
 if __name__ == "__main__":
