@@ -24,6 +24,7 @@ from .. import InputError
 from ..io import is_of_memory
 from ..models.checkpoints import length_limit
 from ..models.conversations import Ids, Inputs
+from ..models.files import enough_memory
 from ..models.reward_models import RewardModel
 from .products import computing
 
@@ -225,7 +226,8 @@ class Reader:
                 rows = rows[len(some) :]
             except (RuntimeError, MemoryError) as error:
                 if len(some) == 1 or not is_of_memory(error):
-                    raise
+                    with enough_memory("read one row of replies"):
+                        raise
                 self.tokens = size_of(some[0]) * len(some) // 2
         return found, order
 
