@@ -555,6 +555,7 @@ def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_p
 NOT_MERGED = {
     "PiSSA": ({"init_lora_weights": "pissa"}, "none", "begins with 'pissa'"),
     "half of a pair": ({}, "0.mlp.down_proj.lora_B", "does not take up"),
+    "no head": ({}, "score", "score.weight"),
 }
 
 
