@@ -48,16 +48,16 @@ nightly: $(INSTALLED) ## simulations of coverage, drills (kills, full disks, cha
 	@$(PY) tests/faults.py
 	@$(PY) tests/oldest.py
 
-# How score, check, card and compare read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
+# How score, check, card and compare read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double READ_AT=last
 # TEMPLATE=file.jinja REVISION=commit LABEL=1 HEAD=yes,no; of a served model TOKENIZER=folder, of an adapter BASE=model; for implicit rewards REFERENCE=language model BETA=1
 LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(BOS),--bos $(BOS)) \
-	$(if $(CLOSING),--closing $(CLOSING)) $(if $(READ_AT),--read-at $(READ_AT)) $(if $(LABEL),--label $(LABEL)) \
+	$(if $(READ_AT),--read-at $(READ_AT)) $(if $(LABEL),--label $(LABEL)) \
 	$(if $(HEAD),--head="$(HEAD)") \
 	$(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(REVISION),--revision "$(REVISION)") \
 	$(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") $(if $(BASE),--base "$(BASE)") \
 	$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA))
 
-score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
+score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [DTYPE=bfloat16 DEVICE= BOS= READ_AT= TEMPLATE=file REVISION= LABEL= HEAD=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m audit score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \

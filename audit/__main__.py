@@ -74,7 +74,7 @@ ARGUMENTS: dict[str, dict] = {
     },
     "--models": {"nargs": "+", "default": [], "metavar": "MODEL", "help": run.MODELS},
 }
-READING = "--bos --dtype --attention --head --read-at --closing --device --template --revision"
+READING = "--bos --dtype --attention --head --read-at --device --template --revision"
 READING += " --base --tokenizer --label"
 IMPLICIT = f"{READING} --reference --beta"
 # name -> what it calls, its help, its arguments

@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from .opening import open_model
-from .paper import InputError, RewardModel, ends, reward_models, score_vocabulary
+from .opening.options import Options
+from .paper import InputError, RewardModel, ends, score_vocabulary
 from .reading import reply_files
 
 __all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
@@ -40,7 +41,6 @@ def load(
     attention: str | None = None,
     head: str | None = None,
     read_at: str | None = None,
-    closing: str | None = None,
     label: int | None = None,
     template: str | Path | None = None,
     revision: str | None = None,
@@ -52,12 +52,12 @@ def load(
     """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
     to score.
 
-    The options are those of lib.models.reward_models.Options. InputError for an unknown option, and
+    The options are those of audit.opening.options.Options. InputError for an unknown option, and
     in one line with the remedy if the model does not exist, is not open, or is no reward model.
 
     >>> model = load("path/to/model", device="cpu")
     """
-    known = [field.name for field in fields(reward_models.Options)]
+    known = [field.name for field in fields(Options)]
     for option in unknown:
         near = difflib.get_close_matches(option, known, 1)
         remedy = f"write {near[0]}" if near else "use " + ", ".join(known)
@@ -69,7 +69,6 @@ def load(
         attention=attention,
         head=head,
         read_at=read_at,
-        closing=closing,
         label=label,
         template=template,
         revision=revision,

@@ -14,8 +14,8 @@ import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from lib import DATA, ROOT, InputError
-from lib.models import conversations, reward_models, tokenizers
-from lib.models.files import files_of, open_files
+from lib.models import conversations, reward_models
+from lib.models.loading import files_of, open_files, tokenizer_of
 from lib.scoring import vocabulary
 from lib.tables import downloads, registry, scores
 from lib.tables.exports import write_csv
@@ -58,7 +58,7 @@ def open_tokenizer(
         files = open_files(entry["hub_id"], entry["revision"], FILES)
     else:
         files = files_of(Path(folder) / base.lower().replace(" ", "-"))
-    place, tokenizer = files.folder, tokenizers.tokenizer_of(files)
+    place, tokenizer = files.folder, tokenizer_of(files)
     if not tokenizer.chat_template and base in TEMPLATES:
         tokenizer.chat_template = TEMPLATES[base].read_text(encoding="utf-8")
     if not tokenizer.chat_template:
@@ -66,8 +66,6 @@ def open_tokenizer(
             f"{place}: the tokenizer has no chat template; save the base's beside it, "
             "chat_template.jinja"
         )
-    # what follows the reply is no part of it
-    conversations.leave_out_opened_turn(tokenizer)
     return tokenizer, hashlib.sha256(
         (place / "tokenizer.json").read_bytes()
     ).hexdigest()
@@ -80,7 +78,12 @@ def as_fed(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     prompt = read_prompts("greatest")["greatest"]
     tokens = conversations.vocabulary(tokenizer)
     return vocabulary.with_inputs(
-        tokens, conversations.inputs_for(tokenizer, prompt, tokens["text"].tolist())
+        tokens,
+        conversations.inputs_for(
+            tokenizer,
+            conversations.open_conversation(tokenizer, prompt),
+            tokens["text"].tolist(),
+        ),
     )
 
 

@@ -890,7 +890,7 @@ class Stored(NamedTuple):
     hidden state, (d,).
 
     shapes: of the head's tensors, where None is the hidden size. fields: of config.json. file:
-    where the head is. adds: the token that the family puts after each conversation.
+    where the head is.
     """
 
     architecture: str | None
@@ -899,7 +899,6 @@ class Stored(NamedTuple):
     fields: dict = {}
     kind: str = "linear_llama"
     file: str = "model.safetensors"
-    adds: str = ""
     # tensors and config.json of transformers' own form
     store: Callable[[dict, dict], tuple[dict, dict]] | None = None
 
@@ -954,23 +953,11 @@ FAMILIES = {
         _mlp("score.0", "score.2"),
         kind="linear_qwen3",
     ),
-    "Athene": Stored(
-        "AtheneForSequenceClassification",
-        {"v_head.weight": (1, None)},
-        lambda t, h: t["v_head.weight"] @ h,
-        adds="<|reserved_special_token_0|>",
-    ),
     "OpenRLHF": Stored(
         "RewardModel",
         {"score.weight": (1, None)},
         lambda t, h: t["score.weight"] @ h,
         {"normalize_reward": False, "mean": 1.5, "std": 2.5},
-    ),
-    "OpenRLHF, normalised": Stored(
-        "RewardModel",
-        {"value_head.weight": (1, None)},
-        lambda t, h: (t["value_head.weight"] @ h - 1.5) / 2.5,
-        {"normalize_reward": True, "mean": 1.5, "std": 2.5},
     ),
     "verl, AReaL": Stored(
         "LlamaForTokenClassification",
@@ -997,16 +984,6 @@ FAMILIES = {
         "LlamaRewardModel",
         {"regression_head.weight": (1, None)},
         lambda t, h: t["regression_head.weight"] @ h,
-    ),
-    "beaver": Stored(
-        "LlamaForScore",
-        {
-            "score_head.weight": (1, None),
-            "score_head.bias": (1,),
-            "normalizer.var": (1,),
-        },
-        lambda t, h: (t["score_head.weight"] @ h + t["score_head.bias"] - 0.5) / 2.0,
-        {"do_normalize": True, "mean": [0.5], "var": [4.0], "score_type": "reward"},
     ),
     "Starling": Stored(
         "LlamaForCausalLM",
@@ -1061,10 +1038,6 @@ def make_family(folder: Path, name: str, plain: Path | None = None) -> Path:
         save_file(head, folder / stored.file)
     write_weights(folder, tensors)
     config = json.loads((folder / "config.json").read_text())
-    if stored.adds:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-        tokenizer.cls_token = stored.adds
-        tokenizer.save_pretrained(folder)
     if stored.store:
         if plain:
             shutil.copytree(folder, plain)

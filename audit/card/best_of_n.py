@@ -84,7 +84,10 @@ def rewards_of(
     wide = random_heads.with_random_heads(model)
     pools = given.groupby("context", sort=False)["reply"]
     contexts = [json.loads(context) for context, _ in pools]
-    inputs = wide.inputs_for_rows(contexts, [list(pool) for _, pool in pools], bos)
+    inputs = [
+        wide.inputs_for(context, list(pool), bos=bos)
+        for context, (_, pool) in zip(contexts, pools, strict=True)
+    ]
     rewards = []
     of_pools = vocabulary.score_inputs(wide, inputs)
     for (_, pool), each in zip(pools, of_pools, strict=True):

@@ -18,10 +18,8 @@ from ..paper import (
     Collection,
     InputError,
     RewardModel,
-    conversations,
     heads,
     io,
-    templates,
     vocabulary,
 )
 from . import compare, measures, outside, random_heads
@@ -152,8 +150,6 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
             "the trainer has no tokenizer; give it one: processing_class=tokenizer"
         )
     head_name = "linear" if is_decoder else "classifier"
-    tokenizer = templates.confine(copy.deepcopy(tokenizer))
-    opened = conversations.prepare_tokenizer(tokenizer, head_name)
     return RewardModel(
         name,
         name,
@@ -163,11 +159,10 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
         str(whole.dtype).removeprefix("torch."),
         whole.config._attn_implementation,
         str(whole.device),
-        tokenizer,
+        copy.deepcopy(tokenizer),
         whole.base_model if is_decoder else whole,
         OwnOutput(whole.score) if is_decoder else None,
         heads.read_at_for(head_name, whole.config),
-        opened=opened,
     )
 
 

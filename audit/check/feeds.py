@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..paper import InputError, RewardModel
 from ..paper import conversations as models_conversations
-from ..paper import models_tokenizers as tokenizers
+from ..preflight import Change, change_by_class
 from .sources import Cause, Sources, Texts, other_ends
 
 COUNTS = (
@@ -94,19 +94,17 @@ class Feeds:
 
     def fed(self, replies: list[str], bos: str) -> tuple[Input, ...]:
         """Return what is fed here with these replies in place of the rows' own."""
-        contexts = [turns[:-1] for turns in self.turns]
         config = self.model.backbone.config
         has_types = self.is_encoder and getattr(config, "type_vocab_size", 0) > 1
         fed = []
-        for inputs in self.model.inputs_for_rows(
-            contexts, [[reply] for reply in replies], bos
-        ):
-            ids = inputs.prefix_ids + inputs.suffixes[0]
+        for turns, reply in zip(self.turns, replies, strict=True):
+            conversation = self.model.conversation(turns[:-1], bos)
+            [ids] = self.model.encode(conversation, [reply])
             types = None
             if has_types:
-                second = len(inputs.conversation.prefix_ids)
+                second = len(conversation.prefix_ids)
                 types = tuple(int(i >= second) for i in range(len(ids)))
-            fed.append(Input(ids, types=types))
+            fed.append(Input(tuple(ids), types=types))
         return tuple(fed)
 
     def others(self) -> Iterator[Feed]:
@@ -165,14 +163,13 @@ class Feeds:
         return count
 
     @cached_property
-    def change(self) -> tokenizers.Change | None:
+    def change(self) -> Change | None:
         """Return what the tokenizer's class in transformers changes of tokenizer.json; None if
         it changes nothing.
         """
         if self.model.files is None:
             return None
-        _, change = tokenizers.open_as_file_says(self.model.files)
-        return change
+        return change_by_class(self.model.files.folder)
 
     # --- what stands around the texts -------------------------------------------------------------
 
@@ -193,24 +190,12 @@ class Feeds:
 
     def _closings(self, after: str) -> Iterator[tuple[Cause, str]]:
         """Yield what may close a reply in place of this."""
-        if self.model.opened:
-            yield from self._opened_turns(after, self.model.opened.text)
         yield from self._end_tokens(after)
         for end, other in other_ends(self.tokenizer, after):
             text = f"ended the reply's turn with {other} in place of {end}"
             yield Cause(text, CLOSE), after.replace(end, other)
         prompted = after + self._generation_prompt(after)
         yield Cause("appended a generation prompt", CLOSE), prompted
-
-    def _opened_turns(self, after: str, opened: str) -> Iterator[tuple[Cause, str]]:
-        turn = "the turn that the template opens after the reply"
-        trimmed = after.removesuffix(opened)
-        for verb, option, end in (
-            ("left out", "trim", trimmed),
-            ("kept", "rendered", trimmed + opened),
-        ):
-            remedy = f"say --closing {option} here, or {CLOSE}"
-            yield Cause(f"{verb} {turn}", remedy, "template"), end
 
     def _end_tokens(self, after: str) -> Iterator[tuple[Cause, str]]:
         eos = self.tokenizer.eos_token or ""
@@ -229,11 +214,8 @@ class Feeds:
 
     def _generation_prompt(self, after: str) -> str:
         """Return what the template opens for an answer, after the model's own closing."""
-        [prompted] = self.tokenizer.apply_chat_template(
-            [self.turns[0]],
-            tokenize=False,
-            date_string=models_conversations.DATE,
-            add_generation_prompt=True,
+        [prompted] = models_conversations.apply_template(
+            self.tokenizer, [self.turns[0]], add_generation_prompt=True
         )
         if after and after in prompted:
             return prompted.rpartition(after)[2]

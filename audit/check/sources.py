@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
-from ..paper import InputError, RewardModel, conversations, templates
-from ..paper import files as models_files
+from ..paper import InputError, RewardModel, conversations
+from ..preflight import read_json
 
 SYSTEMS = (
     "",
@@ -63,9 +63,7 @@ class Sources:
     @cached_property
     def own(self) -> Texts:
         """The texts of the model's own template; none for a model without a template."""
-        opened = self.model.after_reply.text if self.model.after_reply else ""
-        rendered = self.rendered(self.turns) if self.tokenizer.chat_template else []
-        return [(before, after + opened) for before, after in rendered]
+        return self.rendered(self.turns) if self.tokenizer.chat_template else []
 
     def of_template(self) -> Iterator[Source]:
         """Yield what the model's own template gives otherwise, and other templates of its files."""
@@ -90,11 +88,9 @@ class Sources:
         if source:
             tokenizer = copy.copy(tokenizer)
             tokenizer.chat_template = source
-            templates.confine(tokenizer)
         given = [conversation[:-1] for conversation in turns] if prompted else turns
-        options = {"date_string": conversations.DATE, **options}
         try:
-            texts = tokenizer.apply_chat_template(given, tokenize=False, **options)
+            texts = conversations.apply_template(tokenizer, given, **options)
         except InputError:
             return []
         replies = [conversation[-1]["content"] for conversation in turns]
@@ -162,11 +158,8 @@ class Sources:
         prompts = [turns[:-1] for turns in self.turns]
         for opening, is_opened in (("", False), (", with a generation prompt,", True)):
             try:
-                texts = self.tokenizer.apply_chat_template(
-                    prompts,
-                    tokenize=False,
-                    date_string=conversations.DATE,
-                    add_generation_prompt=is_opened,
+                texts = conversations.apply_template(
+                    self.tokenizer, prompts, add_generation_prompt=is_opened
                 )
             except InputError:
                 return
@@ -272,7 +265,7 @@ def templates_in_files(model: RewardModel) -> dict[str, str]:
     found: dict[str, Any] = {}
     folder = model.files.folder
     for path in folder.glob("tokenizer_config.json"):
-        found[path.name] = models_files.read_json(path).get("chat_template")
+        found[path.name] = read_json(path).get("chat_template")
     for path in folder.glob("chat_template.jinja"):
         found[path.name] = path.read_text(encoding="utf-8")
     return {name: source for name, source in found.items() if isinstance(source, str)}

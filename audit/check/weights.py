@@ -7,7 +7,7 @@ from collections import Counter
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..paper import InputError, RewardModel, checkpoints, conversations, heads
+from ..paper import InputError, RewardModel, checkpoints, conversations
 from ..paper import files as models_files
 from .report import Row, attempt, note, ok, wrong
 
@@ -98,8 +98,7 @@ def _head(
     found = f"{model.head_name}: {next(iter(held))}{output}"
     if model.gated:
         found += f"; its gate reads position {about.gate_position}, where the user's turn ends"
-    is_linear = heads.LAYOUTS[model.head_name].is_linear
-    if is_linear and config.num_labels != 1 and label is None:
+    if model.head_name == "linear" and config.num_labels != 1 and label is None:
         return note(
             f"{found}; config.json says {config.num_labels} labels, the head has one",
             "elsewhere load with num_labels=1, or the head is drawn at random",

@@ -11,6 +11,7 @@ from transformers import (
 )
 
 from ..paper import InputError, files
+from ..preflight import read_json
 from .formats import HEADS, copy_others
 
 TASKS = {
@@ -23,7 +24,7 @@ START_VALUES = (None, True, False, "gaussian", "orthogonal")
 
 def adapter_of(folder: Path) -> dict:
     """Return the configuration of a LoRA adapter. InputError for an adapter of another kind."""
-    adapter = files.read_json(folder / "adapter_config.json", "save the adapter again")
+    adapter = read_json(folder / "adapter_config.json")
     start = adapter.get("init_lora_weights")
     if adapter.get("peft_type") != "LORA" or start not in START_VALUES:
         raise InputError(
@@ -73,7 +74,7 @@ def _merged(folder: Path, base: Path) -> PreTrainedModel:
         in_both = name in stored and name in held
         if not in_both or not torch.equal(held[name].float(), stored[name].float()):
             raise ValueError(f"it does not take up {name} as it is there")
-    named = files.read_json(base / "config.json")
+    named = read_json(base / "config.json")
     dtype = named.get("dtype") or named.get("torch_dtype") or "float32"
     merged = model.merge_and_unload().to(getattr(torch, dtype))
     for name, parameter in merged.named_parameters():

@@ -6,11 +6,10 @@ from transformers import AutoModelForSequenceClassification
 from ..paper import RewardModel, checkpoints, reward_models
 from ..reading import encoders
 from .labels import row_of
+from .options import Options
 
 
-def load(
-    checkpoint: reward_models.Checkpoint, options: reward_models.Options
-) -> RewardModel:
+def load(checkpoint: reward_models.Checkpoint, options: Options) -> RewardModel:
     """Return the reward model of an encoder's checkpoint, with one output. InputError as for
     open_model.
     """
@@ -24,7 +23,6 @@ def load(
         None,
     )
     checkpoints.refuse_unloaded(checkpoint.folder, report)
-    checkpoint.files.refuse_changed()
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     last = [part for part in linear if part.out_features == config.num_labels][-1]
     # it gets one output

@@ -18,6 +18,7 @@ from transformers import MODEL_MAPPING, PreTrainedConfig
 
 from ..paper import DATA, checkpoints
 from ..paper import files as models_files
+from ..preflight import read_json
 
 NAMES = DATA / "tensor_names.csv"
 RESAVE = "save it with save_pretrained, which writes safetensors"
@@ -29,11 +30,11 @@ def reason_to_convert(folder: Path, weights: list[Path]) -> str:
     """Return why a checkpoint with these weights cannot be read as it is; "" if it can."""
     if any(path.suffix == ".bin" for path in weights):
         return "its weights are pickled"
-    config = models_files.read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if text_config(folder, config):
         return "it also reads pictures or sounds, and its language model is taken out"
     kind = _kind_of(config)
-    names = [name for path in weights for name in models_files.tensors_of_file(path)]
+    names = models_files.stored_tensors(weights)
     if any(_ordinary_name(name, kind) != name for name in names):
         return "it names its tensors in its own way"
     return ""
@@ -48,7 +49,7 @@ def text_config(folder: Path, config: dict) -> PreTrainedConfig | None:
     is_other = config.get("is_encoder_decoder") or "quantization_config" in config
     if is_other or not isinstance(config.get("text_config"), dict):
         return None
-    whole = checkpoints.parsed_config(folder)
+    whole = checkpoints.config_of(models_files.Files(folder, ""))
     text = whole.get_text_config()
     if text is whole or type(text) not in MODEL_MAPPING:
         return None
@@ -62,7 +63,7 @@ def convert(folder: Path, weights: list[Path], target: Path) -> None:
 
     Of models that also read pictures or sounds the part that reads text is written.
     """
-    config = models_files.read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     text = text_config(folder, config)
     kind = _kind_of(config) + " text_config" * bool(text)
     weight_map: dict[str, str] = {}
@@ -106,7 +107,8 @@ def copy_others(folder: Path, target: Path) -> None:
     """Copy configuration, tokenizer and templates of a checkpoint."""
     for path in folder.glob("*"):
         is_read = path.suffix in (".json", ".jinja", ".model", ".txt")
-        if is_read and ".index" not in path.name:
+        is_other = ".index" in path.name or path.name == "adapter_config.json"
+        if is_read and not is_other:
             shutil.copy(path, target)
 
 

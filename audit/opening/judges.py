@@ -3,15 +3,17 @@ difference of two.
 """
 
 import torch
+from safetensors import safe_open
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from ..paper import InputError, checkpoints, files, heads, reward_models
+from ..paper import InputError, checkpoints, heads, reward_models
 from ..reading import implicit
 
 
 def tokens_named(head: str) -> str:
     """Return the tokens that a head's name stands for, with a comma between; "" for other heads."""
-    return head if head == "next_token" or head not in heads.LAYOUTS else ""
+    return "" if head in heads.LAYOUTS else head
 
 
 def token_head(checkpoint: reward_models.Checkpoint, tokens: str) -> heads.Head:
@@ -30,13 +32,32 @@ def token_head(checkpoint: reward_models.Checkpoint, tokens: str) -> heads.Head:
         )
     tensors = {}
     for name, key in _output_matrix(checkpoint).items():
-        table = files.open_tensors(checkpoint.tensors[key].path).get_slice(key)
-        rows = [table[i : i + 1] for i in ids]
+        with safe_open(checkpoint.files.tensors[key].path, "pt") as file:
+            table = file.get_slice(key)
+            rows = [table[i : i + 1] for i in ids]
         tensors[name] = torch.cat(rows).float()
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    head = heads.new_head("next_token", checkpoint.config, shapes)
-    head.load_state_dict(tensors)
-    return head
+    cap = getattr(checkpoint.config, "final_logit_softcapping", None)
+    return TokenHead(tensors, cap).eval()
+
+
+class TokenHead(heads.Head):
+    """The logit of a token as the next one, less another's if two are named.
+
+    Logits are soft-capped as config.json says, cap * tanh(logit / cap), before the difference.
+    """
+
+    def __init__(self, tensors: dict[str, Tensor], cap: float | None):
+        super().__init__()
+        tokens, width = tensors["lm_head.weight"].shape
+        self.lm_head = nn.Linear(width, tokens, "lm_head.bias" in tensors)
+        self.cap = cap
+        self.load_state_dict(tensors)
+
+    def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
+        logits = self.lm_head(hidden)  # (n, d) -> (n, 1 or 2)
+        if self.cap:
+            logits = self.cap * torch.tanh(logits / self.cap)
+        return logits[:, 0] - logits[:, 1:].sum(-1)
 
 
 def _one_id(tokenizer: PreTrainedTokenizerBase, name: str) -> int | None:
@@ -55,7 +76,7 @@ def _output_matrix(checkpoint: reward_models.Checkpoint) -> dict[str, str]:
     config = checkpoint.config
     places = {
         f"lm_head.{key.rpartition('.')[2]}": key
-        for key in checkpoint.tensors
+        for key in checkpoint.files.tensors
         if key.startswith(heads.OUTPUTS)
     }
     if not places and config.tie_word_embeddings:

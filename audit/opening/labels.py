@@ -38,17 +38,13 @@ def load_head(
     """Return a checkpoint's head with its weights, in fp32, with the output `label` alone if it has
     several. InputError as for reward_models.load and row_of.
     """
-    head, names, report = heads.empty_head(head_name, config, files.tensors)
-    tensors = files.read_tensors(names)
-    if heads.LAYOUTS[head_name].is_linear:
+    tensors = heads.head_tensors(files, config)
+    if head_name == "linear":
         # the last layer alone may have several outputs
-        last = list(head.state_dict())[-1].rpartition(".")[0]
+        last = max(tensors, key=lambda name: (len(name), name)).rpartition(".")[0]
         for name in tensors.keys() & {f"{last}.weight", f"{last}.bias"}:
-            rows = row_of(len(tensors[name]), label, names[name], config)
+            rows = row_of(len(tensors[name]), label, name, config)
             tensors[name] = tensors[name][rows]
-            report["mismatched_keys"].discard(names[name])
     else:
         row_of(1, label, head_name, config)  # refuses a label
-    checkpoints.refuse_unloaded(files.folder, report, head_name=head_name)
-    head.load_state_dict(tensors, strict=False)
-    return head
+    return heads.load_head(head_name, config, tensors)

@@ -15,8 +15,10 @@ from ..paper import (
     registry,
     reward_models,
 )
+from ..preflight import refuse_foreign, refuse_tokens_without_rows
 from ..reading import by_layer, implicit, layers
 from . import encoders, judges, labels, plain, served
+from .options import Options
 
 # the options of implicit.load
 OF_IMPLICIT = {"beta", "device", "dtype", "attention"}
@@ -37,23 +39,25 @@ def open_model(
         return implicit.load(
             str(name), reference, load_one=open_language_model, **given
         )
-    chosen = reward_models.Options(**given)
+    chosen = Options(**given)
     if registry.is_served(str(name)):
         return served.load(str(name), chosen)
     return _open_files(str(name), chosen)
 
 
-def _open_files(name: str, options: reward_models.Options) -> RewardModel:
+def _open_files(name: str, options: Options) -> RewardModel:
     """Return the reward model whose weights are in files."""
     if options.tokenizer is not None:
         raise InputError("'tokenizer' is for a served model; leave tokenizer out")
     entry = reward_models.find(name)
     revision = options.revision or entry["revision"]
     files = plain.open_files(entry["hub_id"], revision, options.base)
+    refuse_foreign(files)
     tokens = judges.tokens_named(options.head or entry["head"])
     checkpoint = reward_models.open_checkpoint(
         name, options, files, "next_token" if tokens else ""
     )
+    refuse_tokens_without_rows(checkpoint.tokenizer, checkpoint.config)
     if checkpoint.head_name == "classifier":
         layers.are_wanted(options.stream, checkpoint)  # refuses to stream an encoder
         model = encoders.load(checkpoint, options)
@@ -73,7 +77,7 @@ def _open_files(name: str, options: reward_models.Options) -> RewardModel:
 def _in_memory(
     checkpoint: reward_models.Checkpoint,
     head: heads.Head,
-    options: reward_models.Options,
+    options: Options,
 ) -> RewardModel:
     """Return the reward model of a decoder, with its weights in memory, or in their files to be
     read layer by layer.
@@ -84,7 +88,6 @@ def _in_memory(
             checkpoint, skeleton, head, layers=in_files, reader=by_layer.LayerByLayer
         )
     backbone = checkpoints.load_backbone(checkpoint)
-    checkpoint.files.refuse_changed()
     return reward_models.complete(checkpoint, backbone, head)
 
 
@@ -97,12 +100,12 @@ def open_language_model(name: str, **options: Any) -> language_models.LanguageMo
 
 def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     """Return the options that are not None: of implicit.load with a reference, else of
-    reward_models.Options.
+    Options.
 
     InputError for an option that only the other kind of model has.
     """
     given = {option: value for option, value in options.items() if value is not None}
-    known = {field.name for field in fields(reward_models.Options)}
+    known = {field.name for field in fields(Options)}
     if unused := given.keys() - (OF_IMPLICIT if reference else known):
         raise InputError(
             f"'{min(unused)}' is no option {'with' if reference else 'without'} --reference model, "

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from .. import preflight
 from ..paper import ROOT, InputError, io
 from ..paper import files as models_files
 from . import adapters, formats
+
+PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 
 
 def open_files(
@@ -22,6 +25,10 @@ def open_files(
     InputError if there is none, or if it is stored in a way that is not read here.
     """
     folder, commit = models_files.fetch(hub_id, revision)
+    if commit and not any(folder.glob("*.safetensors")):
+        wanted = (*models_files.READ, *PICKLED)
+        folder, commit = models_files.fetch(hub_id, commit, wanted)
+    preflight.refuse_other_weights(folder)
     return models_files.files_of(as_plain_checkpoint(folder, base), commit)
 
 
@@ -39,12 +46,12 @@ def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
         raise InputError(
             f"{folder} is no adapter, which alone has a base; leave base out"
         )
-    try:
-        weights = models_files.weight_files(folder)
-        reason = formats.reason_to_convert(folder, weights) if has_config else ""
-    except InputError:
-        # whoever reads the checkpoint says so, after the configuration's faults
-        return folder
+    if not has_config:
+        return folder  # whoever reads the configuration says so
+    is_pickled = not any(folder.glob("model*.safetensors"))
+    whole = "pytorch_model.bin" if is_pickled else "model.safetensors"
+    weights = models_files.weight_files(folder, whole)
+    reason = formats.reason_to_convert(folder, weights)
     if not reason:
         return folder
     return _written(folder, reason, partial(formats.convert, folder, weights))
@@ -72,7 +79,7 @@ def _written(
     """
     code = io.hash_of_code([Path(formats.__file__), Path(adapters.__file__)])
     names = formats.NAMES.read_text(encoding="utf-8")
-    content, _ = models_files.hashed(folder, *models_files.PICKLED)
+    content = models_files.hash_of(folder, *PICKLED)
     name = hashlib.sha256(f"{content}{code}{names}{base}".encode()).hexdigest()[:16]
     target = ROOT / "data" / "cache" / "converted" / name
     if not target.is_dir():

@@ -23,9 +23,10 @@ from ..paper import InputError, RewardModel, conversations, reward_models
 from ..paper import files as models_files
 from ..paper import models_tokenizers as tokenizers
 from ..reading import encoders
+from .options import Options
 
 # about what is sent; the server has decided on all others
-OPTIONS = ("tokenizer", "template", "closing")
+OPTIONS = ("tokenizer", "template")
 TOKENIZER_FILES = tuple(
     pattern for pattern in models_files.READ if pattern != "*.safetensors"
 )
@@ -50,7 +51,7 @@ class AskServer(encoders.WholeConversations):
         """Say nothing: the server decides how it reads."""
 
 
-def load(url: str, options: reward_models.Options) -> RewardModel:
+def load(url: str, options: Options) -> RewardModel:
     """Return the reward model that a server serves. InputError for options that the server has
     decided, and for a server that cuts texts otherwise or gives squashed numbers.
     """
@@ -69,7 +70,6 @@ def load(url: str, options: reward_models.Options) -> RewardModel:
             "chat template: --tokenizer <folder>"
         ) from error
     tokenizer = tokenizers.tokenizer_of(files, options.template)
-    opened = conversations.prepare_tokenizer(tokenizer, "linear")
     # the last name of its place, which is not shown, and a hash tell checkpoints apart
     checkpoint = hashlib.sha256(server.loaded.encode()).hexdigest()[:8]
     model = RewardModel(
@@ -84,8 +84,6 @@ def load(url: str, options: reward_models.Options) -> RewardModel:
         tokenizer=tokenizer,
         backbone=cast(PreTrainedModel, server),
         head=None,
-        closing=conversations.check_closing(options.closing, opened, False),
-        opened=opened,
         files=files,
         reader=AskServer,
     )

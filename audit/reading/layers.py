@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import torch
-from safetensors import SafetensorError
+from safetensors import safe_open
 from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
@@ -33,11 +33,9 @@ WORKING_MEMORY = 1_000_000_000
 class Layers:
     """The layers of a backbone in their files, and how they are run.
 
-    - files: the files of the checkpoint, which must not change during the run
     - places: the file and the key of each tensor, by its name in the backbone
     """
 
-    files: models_files.Files
     config: PreTrainedConfig
     places: dict[str, tuple[Path, str]]
     dtype: torch.dtype
@@ -99,8 +97,7 @@ class Layers:
         if number < self.count - 1:
             model.norm = torch.nn.Identity()
         model.load_state_dict(tensors, assign=True)
-        model = model.to(self.device).eval().requires_grad_(False)
-        return checkpoints.read_each_length_anew(model)
+        return model.to(self.device).eval().requires_grad_(False)
 
     def _one_layer(self, number: int) -> PreTrainedModel:
         """Return a backbone of one layer without weights."""
@@ -120,15 +117,13 @@ class Layers:
         gone = models_files.refusing(
             f"{path} cannot be read any more",
             "see that it is whole, and run the same command again: it goes on from there",
-            (OSError, SafetensorError),
         )
-        with gone, models_files.open_tensors(path) as file:
+        with gone, safe_open(path, "pt") as file:
             table = file.get_slice(key)
             if rows is None:
                 held = table[:]
             else:
                 held = torch.cat([table[row : row + 1] for row in rows.tolist()])
-        self.files.refuse_changed(path)
         return held.to(self.dtype)
 
 
@@ -142,7 +137,6 @@ def skeleton_of(source: checkpoints.Source) -> PreTrainedModel:
     }
     with (
         checkpoints.quiet_transformers(),
-        checkpoints.built_from(source.folder),
         torch.device("meta"),
     ):
         return AutoModel.from_config(config, **how).eval()
@@ -196,7 +190,7 @@ def open_layers(source: checkpoints.Source) -> tuple[PreTrainedModel, Layers]:
     expected = {name: [*held.shape] for name, held in skeleton.state_dict().items()}
     stored = {
         key.removeprefix(prefix): (key, tensor)
-        for key, tensor in source.tensors.items()
+        for key, tensor in source.files.tensors.items()
         if key.startswith(prefix)
     }
     both = expected.keys() & stored.keys()
@@ -207,7 +201,6 @@ def open_layers(source: checkpoints.Source) -> tuple[PreTrainedModel, Layers]:
     }
     checkpoints.refuse_unloaded(source.folder, report)
     layers = Layers(
-        files=source.files,
         config=source.config,
         places={name: (tensor.path, key) for name, (key, tensor) in stored.items()},
         dtype=skeleton.dtype,

@@ -47,7 +47,10 @@ def score(
     numbers = all_numbers.groupby(keys, sort=False).indices
     given = [[replies[i] for i in some] for some in numbers.values()]
     distinct = [json.loads(key) for key in numbers]
-    inputs = model.inputs_for_rows(distinct, given, bos)
+    inputs = [
+        model.inputs_for(context, some, bos=bos)
+        for context, some in zip(distinct, given, strict=True)
+    ]
     read = by_layer if model.layers else vocabulary
     rewards = read.score_inputs(model, inputs)
     parts = [_rows(model, *each) for each in zip(inputs, rewards, strict=True)]

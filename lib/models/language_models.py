@@ -17,8 +17,16 @@ from ..io import lock
 from ..tables import downloads, registry, score_files, scores
 from ..tables.collection import LOGPROBS
 from ..tables.prompts import grid
-from . import checkpoints, conversations, tokenizers
-from .files import Files, open_files
+from . import conversations
+from .loading import (
+    Files,
+    from_safetensors,
+    open_files,
+    open_source,
+    ready,
+    refuse_unloaded,
+    tokenizer_of,
+)
 
 # --- loading --------------------------------------------------------------------------------------
 
@@ -28,7 +36,7 @@ class LanguageModel:
     """A loaded causal language model, in eval mode on `device`.
 
     - name: the name that the user gave
-    - revision: see files.Files
+    - revision: see loading.Files
     - tuned: True puts prompts into the chat template (instruction-tuned), False into the plain
       frame (pretrained)
     """
@@ -68,27 +76,16 @@ def load(
     """
     entry = find(name := str(name))
     files = files or open_files(entry["hub_id"], entry["revision"])
-    source = checkpoints.open_source(files, device, dtype or "", attention)
-    architecture = checkpoints.architecture_of(source.config)
-    if not architecture.endswith("ForCausalLM"):
-        raise InputError(
-            f"{name} is a {architecture}, which predicts no next token; give the language model "
-            "that was its base"
-        )
-    tokenizer = tokenizers.tokenizer_of(files, rows=source.rows)
-    model, report = checkpoints.from_safetensors(
+    source = open_source(files, device, dtype or "", attention)
+    tokenizer = tokenizer_of(files)
+    model, report = from_safetensors(
         AutoModelForCausalLM, files, source.config, source.dtype, source.attention
     )
-    checkpoints.refuse_unloaded(source.folder, report)
-    files.refuse_changed()
+    # a reward model has a head in place of the output
+    refuse_unloaded(source.folder, report)
     if tuned is None:
-        tuned = bool(
-            tokenizer.chat_template if entry["tuned"] == "" else entry["tuned"]
-        )
-    if tuned and not tokenizer.chat_template:
-        raise InputError(
-            f"{name}: the tokenizer has no chat template; read the model with tuned=False"
-        )
+        declared = entry["tuned"]
+        tuned = bool(tokenizer.chat_template if declared == "" else declared)
     return LanguageModel(
         name,
         entry["nickname"],
@@ -96,10 +93,10 @@ def load(
         files.revision,
         tuned,
         source.dtype,
-        source.attention,
+        source.attention or model.config._attn_implementation,
         source.device,
         tokenizer,
-        checkpoints.ready(model, source.device),
+        ready(model, source.device),
     )
 
 
@@ -144,20 +141,13 @@ def score_vocabulary(
     `path`, if given.
 
     prompts: column name -> prompt. Outputs beyond the tokenizer's vocabulary (padding of the table
-    to a round number) take part in the softmax but have no row. `attrs["unnamed"]` holds the
-    probability that they get, per prompt.
+    to a round number) take part in the softmax but have no row.
     """
     table = conversations.vocabulary(model.tokenizer)
     ids = table["token_id"].to_numpy()
     table = scores.as_score_table(table)
-    unnamed = {}
     for name, prompt in prompts.items():
-        # (output rows,)
-        of_outputs = log_probabilities(next_token_logits(model, prompt))
-        table[name] = of_outputs[ids]
-        unnamed[name] = max(
-            0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum())
-        )
+        table[name] = log_probabilities(next_token_logits(model, prompt))[ids]
     is_local = Path(model.hub_id).is_dir()
     metadata = {
         "model": model.nickname if is_local else model.hub_id,
@@ -169,12 +159,11 @@ def score_vocabulary(
         "attention": model.attention,
         "date": conversations.DATE,
         "prompts": prompts,
-        "unnamed": unnamed,
     }
     if path is not None:
         with lock(path):
             scores.write(table, path, metadata)
-    table.attrs |= {"metadata": metadata, "unnamed": unnamed}
+    table.attrs["metadata"] = metadata
     return table
 
 
@@ -189,20 +178,14 @@ def import_published() -> dict[str, Path]:
     """
     models = registry.language_models()
     texts = grid().set_index("prompt")["text"]
-    hub_ids = models.loc[models["group"] == "paper", "hub_id"].to_dict()
-    paths = {
-        name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
-        for name, hub_id in hub_ids.items()
-    }
-    files = {
-        name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()
-    }
     written = {}
-    for name, file in files.items():
+    for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
+        place = f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
+        file = downloads.fetch(score_files.PAPER, place)
         table = read_published(file)
         path = scores.path_of(LOGPROBS, name)
         about = {
-            "model": hub_ids[name],
+            "model": hub_id,
             "imported": LOGPROBS.name,
             "source": file.name,
             "quantity": "natural log-probability, from published logits",

@@ -22,9 +22,8 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from .. import InputError
 from ..io import is_of_memory
-from ..models.checkpoints import length_limit
 from ..models.conversations import Ids, Inputs
-from ..models.files import enough_memory
+from ..models.loading import enough_memory, length_limit
 from ..models.reward_models import RewardModel
 from .products import computing
 

@@ -135,9 +135,6 @@ def _with_rewards(
     suffixes = inputs.suffixes
     order = sorted(range(len(suffixes)), key=suffixes.__getitem__)
     reader = reader_of(model)(model, inputs)
-    if progress:
-        for line in model.readings(inputs.conversation):
-            tqdm.write(f"{model.nickname}: {line}")
     rewards = np.empty(len(suffixes), dtype=np.float32)
     starts = range(0, len(order), reader.per_shard)
     label = f"{model.nickname}, {name}"
@@ -181,8 +178,6 @@ def settings_of(
         "chat_template": _hash_of(model.tokenizer.chat_template or ""),
         "vocabulary": f"{len(tokens)} tokens, {_hash_of(tokens['token'].tolist())}",
     }
-    if model.opened:
-        settings["closing"] = model.closing
     if products.by_onednn(model):
         settings["products"] = "oneDNN"
     return settings

@@ -113,17 +113,14 @@ def kind(name: str, **options):
 
 
 def by_formula(name: str):
-    """A family of tiny.py: the reference is its formula at the conversation's last token, or at the
-    token that it adds.
-    """
+    """A family of tiny.py: the reference is its formula at the conversation's last token."""
 
     def build(folder):
         stored, own_names = tiny.FAMILIES[name], folder.with_name("plain")
         tiny.make_family(folder, name, own_names)
         at = own_names if stored.store else folder
         tokenizer, tensors = AutoTokenizer.from_pretrained(at), oracle.read_tensors(at)
-        added = [tokenizer.convert_tokens_to_ids(stored.adds)] if stored.adds else []
-        ids = [row + added for row in oracle.input_ids(tokenizer, PROMPT, REPLIES)]
+        ids = oracle.input_ids(tokenizer, PROMPT, REPLIES)
         states = oracle.hidden_states(at, ids)
         found = [float(stored.formula(tensors, hidden[-1])) for hidden in states]
         return folder, np.array(found)
@@ -322,13 +319,13 @@ SHAPES = {
     "INF-ORM": by_formula("INF-ORM"),
     "Qwen2.5-Math-RM": by_formula("Qwen2.5-Math-RM, WorldPM"),
     "WorldPM": by_formula("Qwen2.5-Math-RM, WorldPM"),
-    "Athene": by_formula("Athene"),
+    "Athene": refused("OpenRLHF", "AtheneForSequenceClassification", NO_HEAD),
     "InternLM2": refused("OpenRLHF", "InternLM2ForRewardModel", model_type="internlm2"),
     "Eurus": by_formula("Eurus, UltraRM"),
     "UltraRM": by_formula("Eurus, UltraRM"),
-    "beaver": by_formula("beaver"),
+    "beaver": refused("OpenRLHF", "LlamaModelForScore", do_normalize=True),
     "OpenRLHF": by_formula("OpenRLHF"),
-    "OpenRLHF, normalised": by_formula("OpenRLHF, normalised"),
+    "OpenRLHF, normalised": refused("OpenRLHF", "RewardModel", normalize_reward=True),
     "GRM-sftreg": by_formula("GRM-sftreg"),
     "LLaMA-Factory": by_formula("LLaMA-Factory"),
     "verl, AReaL": by_formula("verl, AReaL"),
@@ -385,13 +382,12 @@ def test_each_shape_equals_its_reference_or_is_refused_with_the_way(name, tmp_pa
 
 HEAD_OF_TWO = {"v_head.summary.weight": torch.ones(1, 32)}
 REFUSED = {  # family, architecture and other tensors; part of the line
-    "a critic": ("OpenRLHF, normalised", "CriticModel", None, "CriticModel"),
     "two heads": ("OpenRLHF", "RewardModel", HEAD_OF_TWO, "v_head"),
     "half a head": (
         "GRM-sftreg",
         "LlamaForCausalLM",
         {"v_head.summary.2.weight": None},
-        "lacks head tensors",
+        "24 outputs",
     ),
 }
 

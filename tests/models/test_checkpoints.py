@@ -3,7 +3,6 @@ line.
 """
 
 import json
-import os
 import shutil
 
 import pytest
@@ -15,8 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from audit.opening import open_model as load
-from lib import InputError
-from lib.models import checkpoints, files, tokenizers
+from lib.models import loading
 from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -26,11 +24,6 @@ REPLIES = ["love", "war", "a b"]
 @pytest.fixture(scope="module")
 def original(checkpoint):
     return checkpoint("linear_llama")
-
-
-@pytest.fixture(scope="module")
-def sharded(checkpoint):
-    return checkpoint("linear_llama", shards=3)
 
 
 @pytest.fixture
@@ -48,211 +41,88 @@ def rewards(folder):
     ).tolist()
 
 
-# --- identity -------------------------------------------------------------------------------------
-
-
 def edit(file, **fields):
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
-@settings(max_examples=40, deadline=None)
+# --- identity -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_any_byte_of_what_is_read_changes_the_revision(original, data):
-    file = data.draw(
-        st.sampled_from(
-            sorted(path for path in original.iterdir() if path.suffix != ".py")
-        )
-    )
+    read = sorted(path for path in original.iterdir() if path.suffix != ".py")
+    file = data.draw(st.sampled_from(read))
     content = file.read_bytes()
     at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
-    revision = files.open_files(str(original), "").revision
+    revision = loading.open_files(str(original), "").revision
     try:
-        file.write_bytes(
-            content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
-        )
-        assert files.open_files(str(original), "").revision != revision
+        flipped = bytes([content[at] ^ 1 << bit])
+        file.write_bytes(content[:at] + flipped + content[at + 1 :])
+        assert loading.open_files(str(original), "").revision != revision
     finally:
         file.write_bytes(content)
-    assert files.open_files(str(original), "").revision == revision
-
-
-@pytest.mark.drill
-def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
-    def cuts(tokenizer):
-        return {tuple(tokenizer(PROMPT)["input_ids"]) for _ in range(20)}
-
-    plain = cuts(tokenizers.tokenizer_of(files.files_of(folder)))
-    edit(
-        folder / "tokenizer.json",
-        model=json.loads((folder / "tokenizer.json").read_text())["model"]
-        | {"dropout": 0.5},
-    )
-    assert len(cuts(AutoTokenizer.from_pretrained(folder))) > 1
-    assert cuts(tokenizers.tokenizer_of(files.files_of(folder))) == plain
-    assert "its tokenizer drops merges at random (0.5)" in "".join(capsys.readouterr())
+    assert loading.open_files(str(original), "").revision == revision
 
 
 # --- which files are read -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["model_ema.safetensors", "model-00001-of-00002.safetensors"]
-)
-def test_weights_that_transformers_does_not_read_are_told_and_not_read(
-    folder, capsys, name
-):
+def test_only_the_weights_that_transformers_reads_are_read(folder, checkpoint):
     expected = rewards(folder)
     tensors = load_file(folder / "model.safetensors")
-    save_file(
-        {key: tensor + 1 for key, tensor in tensors.items()},
-        folder / name,
-        metadata={"format": "pt"},
-    )
-    assert rewards(folder) == expected
-    assert f"{name} is not part of the checkpoint, and is not read" in "".join(
-        capsys.readouterr()
-    )
-
-
-def test_an_index_beside_whole_weights_is_not_read(folder, sharded):
-    expected = rewards(folder)
-    for file in sharded.glob("model*"):
+    others = {key: tensor + 1 for key, tensor in tensors.items()}
+    save_file(others, folder / "model_ema.safetensors", metadata={"format": "pt"})
+    for file in checkpoint("linear_llama", shards=3, seed=1).glob("model*"):
         shutil.copy(file, folder)
     assert rewards(folder) == expected
 
 
-def test_weights_under_another_name_are_refused(folder):
-    (folder / "model.safetensors").rename(folder / "weights.safetensors")
-    refused(folder, "weights.safetensors", "neither model.safetensors nor its index")
-
-
-def test_a_tensor_that_two_files_hold_is_refused(sharded, tmp_path):
-    folder = shutil.copytree(sharded, tmp_path / "model")
-    first, second, _ = sorted(folder.glob("*.safetensors"))
-    one, two = load_file(first), load_file(second)
-    name = next(iter(two))
-    save_file(
-        one | {name: torch.zeros_like(two[name])}, first, metadata={"format": "pt"}
-    )
-    refused(folder, "two files hold the tensor", name)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "{ torn",
-        "[]",
-        '{"weight_map": {"a": 1}}',
-        '{"weight_map": {"a": "../model.safetensors"}}',
-        "[" * 100_000,
-    ],
-    ids=lambda content: content[:30],
-)
-def test_a_broken_index_is_one_line(sharded, tmp_path, content):
-    folder = shutil.copytree(sharded, tmp_path / "model")
-    (folder / "model.safetensors.index.json").write_bytes(content.encode("latin-1"))
-    refused(folder, "model.safetensors.index.json", "download it again")
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "new.json"])
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
-    (folder / name).unlink(missing_ok=True)
-    os.mkfifo(folder / name)
-    refused(folder, f"{name} cannot be read (OSError: it is not a file)")
+def test_weights_that_are_not_there_or_not_whole_are_refused(copy_of):
+    folder = copy_of("linear_llama", shards=2)
+    first = folder / "model-00001-of-00002.safetensors"
+    first.write_bytes(first.read_bytes()[:-100])
+    refused(folder, first.name, "download")
+    first.unlink()
+    refused(folder, first.name)
+    (folder / "model.safetensors.index.json").write_text("{ torn")
+    refused(folder, "index", "download")
 
 
 # --- one clear line -------------------------------------------------------------------------------
 
 WRONG = [
-    ({"num_attention_heads": 5}, "multiple of the number of attention heads"),
-    ({"hidden_size": "x"}, "hidden_size"),
-    ({"vocab_size": -1}, "vocab_size is -1"),
+    ({"num_attention_heads": 5}, "config.json"),
     ({"vocab_size": 3}, "the model has only 3 rows of embeddings"),
-    ({"num_hidden_layers": 10**7}, "num_hidden_layers is 10000000"),
-    ({"hidden_act": "nothing"}, "KeyError: 'nothing'"),
     ({"torch_dtype": "int8"}, "dtype must be"),
-    ({"rope_scaling": {"rope_type": "nope", "factor": 2.0}}, "nope"),
-    ({"architectures": [3]}, "architectures is [3]"),
-    ({"sliding_window": "many"}, "sliding_window is 'many'; write a number of tokens"),
-    ({"sliding_window": 0}, "sliding_window is 0; write a number"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
-    ({"transformers_weights": "other.safetensors"}, "model.safetensors"),
+    ({"rope_theta": 1e4, "rope_parameters": {"rope_theta": 1e6}}, "rope_theta"),
+    ({"normalize_reward": True}, "normalises rewards"),
     ({"model_type": "nothing-like-it"}, "config.json"),
 ]
 
 
-@pytest.mark.parametrize(
-    "fields, words",
-    WRONG,
-    ids=lambda value: "" if isinstance(value, str) else str(value)[:40],
-)
-def test_a_config_that_describes_no_model_is_one_line(folder, fields, words):
+@pytest.mark.parametrize("fields, words", WRONG, ids=str)
+def test_a_config_that_is_not_read_as_it_stands_is_one_line(folder, fields, words):
     edit(folder / "config.json", **fields)
     refused(folder, words)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 50) | st.text(max_size=3),
-    lambda inside: (
-        st.lists(inside, max_size=2)
-        | st.dictionaries(st.text(max_size=3), inside, max_size=2)
-    ),
-    max_leaves=3,
-)
-FIELDS = [
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "vocab_size",
-    "hidden_act",
-]
-FIELDS += [
-    "rope_scaling",
-    "rms_norm_eps",
-    "pad_token_id",
-    "architectures",
-    "model_type",
-    "num_labels",
-    "torch_dtype",
-]
-FIELDS += [
-    "sliding_window",
-    "attn_logit_softcapping",
-    "bos_token_id",
-    "type_vocab_size",
-]
-
-
-@settings(max_examples=40, deadline=None)
-@given(field=st.sampled_from(FIELDS), value=JSON)
-def test_no_field_of_a_config_is_a_traceback(original, field, value):
-    file = original / "config.json"
-    content = file.read_bytes()
-    try:
-        edit(file, **{field: value})
-        vocabulary.score_replies(
-            load(str(original), device="cpu"), "Why?", ["love", "war"]
-        )
-    except InputError as error:
-        assert "\n" not in str(error)
-    finally:
-        file.write_bytes(content)
-
-
 @pytest.mark.parametrize(
-    "field",
-    ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_temperature"],
+    "tensor, words",
+    [
+        (torch.zeros(0, 32), "stage3_gather"),
+        (torch.zeros(1, 32, dtype=torch.int8), "8 bits"),
+    ],
 )
-def test_no_field_of_a_head_is_a_traceback(copy_of, field):
-    folder = copy_of("qrm_gemma")
-    edit(folder / "config.json", **{field: [1]})
-    refused(folder, "no model can be built from config.json")
+def test_tensors_without_numbers_are_one_line(folder, tensor, words):
+    file = folder / "model.safetensors"
+    tensors = load_file(file) | {"score.weight": tensor}
+    save_file(tensors, file, metadata={"format": "pt"})
+    refused(folder, words)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{ torn", b"\xff\xfe", b'{"model": {"type": "Nope"}}']
-)
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff\xfe"])
 @pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
 def test_a_broken_file_is_one_line(folder, name, content):
     (folder / name).write_bytes(content)
@@ -261,29 +131,19 @@ def test_a_broken_file_is_one_line(folder, name, content):
 
 def test_tokens_without_an_embedding_are_one_line(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    rows = len(tokenizer)
     tokenizer.add_tokens(["<extra>", "<another>"])
     tokenizer.save_pretrained(folder)
-    refused(
-        folder,
-        f"ids up to {rows + 1}, but the model has only {rows} rows of embeddings",
-    )
+    refused(folder, "rows of embeddings")
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
-        torch.OutOfMemoryError("CUDA"),
-    ],
+    "error", [MemoryError(), RuntimeError("can't allocate memory")]
 )
 def test_weights_that_do_not_fit_into_memory_are_one_line(folder, monkeypatch, error):
     def starved(*given, **options):
         raise error
 
-    monkeypatch.setattr(checkpoints.PreTrainedModel, "from_pretrained", starved)
-    refused(folder, "does not fit into memory: its weights take 0.0 GB")
-    monkeypatch.undo()
     monkeypatch.setattr(torch.nn.Module, "to", starved)
-    refused(folder, "the model does not fit on cpu: it takes 0.0 GB")
+    refused(folder, "too little memory to hold the model on cpu")
+    monkeypatch.setattr(loading.AutoModel, "from_pretrained", starved)
+    refused(folder, "too little memory to load it")

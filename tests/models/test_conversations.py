@@ -5,9 +5,10 @@ import itertools
 import oracle
 import pytest
 import tiny
+from conftest import refusal_of
 from tokenizers import AddedToken, normalizers
 
-from lib.models import conversations, templates
+from lib.models import conversations
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 FAMILIES = {
@@ -49,9 +50,7 @@ REPLIES = [first + second for first, second in itertools.product(PIECES, PIECES)
 
 
 def opened(template: str, bos: str = "single"):
-    tokenizer = templates.confine(
-        tiny.make_tokenizer(FAMILIES[template], template=template)
-    )
+    tokenizer = tiny.make_tokenizer(FAMILIES[template], template=template)
     return tokenizer, conversations.open_conversation(tokenizer, PROMPT, bos)
 
 
@@ -69,7 +68,7 @@ def test_a_control_token_takes_blanks_in_as_its_tokenizer_says():
         [AddedToken("<|im_end|>", special=True, normalized=False, lstrip=True)],
         special_tokens=True,
     )
-    conversation = conversations.open_conversation(templates.confine(tokenizer), PROMPT)
+    conversation = conversations.open_conversation(tokenizer, PROMPT)
     [ids] = conversations.encode(tokenizer, conversation, ["love "])
     # the blank went into the token
     assert [ids] == conversations.encode(tokenizer, conversation, ["love"])
@@ -77,7 +76,6 @@ def test_a_control_token_takes_blanks_in_as_its_tokenizer_says():
 
 def ids_of(tokenizer, bos: str) -> list[int]:
     """The ids of a conversation, as they are fed."""
-    templates.confine(tokenizer)
     return conversations.encode(
         tokenizer, conversations.open_conversation(tokenizer, PROMPT, bos), ["love"]
     )[0]
@@ -150,8 +148,57 @@ def test_a_control_token_that_is_searched_in_normalised_text_is_no_place_to_cut(
     ]
     tokenizer.add_tokens(marks, special_tokens=True)
     tokenizer.backend_tokenizer.normalizer = form() if form else None
-    conversation = conversations.open_conversation(templates.confine(tokenizer), PROMPT)
+    conversation = conversations.open_conversation(tokenizer, PROMPT)
     replies = ["\u0301love", "\u0338", "e\u0301"]
     assert conversations.encode(tokenizer, conversation, replies) == oracle.input_ids(
         tokenizer, PROMPT, replies
+    )
+
+
+@pytest.mark.parametrize(
+    "written, text",
+    [
+        ("strftime_now('%d %b %Y, %H:%M')", "26 Jul 2024, 00:00"),
+        ("date_string", "26 Jul 2024"),
+    ],
+)
+def test_every_template_is_told_the_same_day(written, text):
+    tokenizer = tiny.make_tokenizer("llama", template="{{ " + written + " }}")
+    assert conversations.render(tokenizer, "Why?", ["love"]) == [text]
+    assert conversations.frame(tokenizer, "Why?", tuned=True) == text
+
+
+@pytest.mark.parametrize("template", ["{{ 1 / 0 }}", "{{ torn", "{% include 'x' %}"])
+def test_whatever_a_template_raises_is_one_line(template):
+    tokenizer = tiny.make_tokenizer("llama", template=template)
+    refusal_of(lambda: conversations.render(tokenizer, "Why?", ["love"]), "fails")
+
+
+def test_earlier_turns_are_read_before_the_prompt():
+    tokenizer = tiny.make_tokenizer("llama", template="llama3")
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": PROMPT},
+        {"role": "assistant", "content": "love"},
+        {"role": "user", "content": "Why?"},
+    ]
+    conversation = conversations.open_conversation(tokenizer, turns)
+    [ids] = conversations.encode(tokenizer, conversation, ["peace"])
+    last = {"role": "assistant", "content": "peace"}
+    text = tokenizer.apply_chat_template([*turns, last], tokenize=False)
+    text = text.removeprefix(tokenizer.bos_token)
+    assert conversation.prompt == "Why?" and ids == tokenizer(text)["input_ids"]
+
+
+def test_a_turn_that_a_template_opens_after_the_reply_is_read_with_it():
+    template = tiny.TEMPLATES["extra_header"]
+    tokenizer = tiny.make_tokenizer("llama", template=template)
+    conversation = conversations.open_conversation(tokenizer, PROMPT)
+    assert conversation.after.endswith("assistant<|end_header_id|>\n\n")
+    inputs = conversations.inputs_for(tokenizer, conversation, ["love", "war"])
+    assert {conversation.closing_ids} == {
+        suffix[-len(conversation.closing_ids) :] for suffix in inputs.suffixes
+    }
+    refusal_of(  # a gate would read there
+        lambda: conversations.open_conversation(tokenizer, PROMPT, gated=True), "turn"
     )

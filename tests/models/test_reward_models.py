@@ -22,8 +22,7 @@ from transformers import AutoTokenizer
 
 from audit.opening import open_model as load
 from lib import InputError
-from lib.models import reward_models, tokenizers
-from lib.models.files import files_of
+from lib.models import reward_models
 from lib.models.heads import new_head
 from lib.scoring import vocabulary
 from lib.tables import registry
@@ -65,8 +64,7 @@ def assert_same(rewards, expected, tolerance=1e-5):
     )
 
 
-# --- the ------------------------------------------------------------------------------------------
-# oracle and its models
+# --- the oracle and its models --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", LINEAR)
@@ -130,8 +128,7 @@ def test_checkpoints_and_heads_use_the_released_key_names(checkpoint, kind):
     assert set(cpu(checkpoint(kind)).head.state_dict()) == KEYS[kind]
 
 
-# --- rewards --------------------------------------------------------------------------------------
-# against the oracle
+# --- rewards against the oracle -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
@@ -243,8 +240,7 @@ def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
     )
 
 
-# --- bos, -----------------------------------------------------------------------------------------
-# date, attention, dtype
+# --- bos, date, attention, dtype ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "qrm_gemma", "armorm"])
@@ -292,16 +288,6 @@ def test_attention_is_the_one_that_fits_the_architecture(checkpoint):
     )
 
 
-def test_uncapping_one_model_leaves_the_next_one_capped(checkpoint):
-    folder = checkpoint("linear_gemma2")
-    before = vocabulary.score_replies(cpu(folder), PROMPT, WORDS)
-    load(str(folder), device="cpu", attention="uncapped")
-    assert (
-        vocabulary.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS)
-        == before
-    ).all()
-
-
 @pytest.mark.parametrize(
     "kind", ["linear_llama", "linear_gemma2", "qrm_llama", "armorm", "urm"]
 )
@@ -319,83 +305,19 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
     assert (rewards != in_bfloat16).mean() > 0.8
 
 
-def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(
+def test_a_template_from_a_file_takes_the_place_of_the_checkpoints_own(
     checkpoint, tmp_path
 ):
-    file, plain = tmp_path / "mine.jinja", tiny.TEMPLATES["llama3"]
-    expected = vocabulary.score_replies(
-        cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS
-    )
-    quoted = 'User: "{{ messages[0].content }}"\nAI: "{{ messages[1].content }} ⚠️ (é)"'
-    file.write_text(quoted)
-    files = files_of(checkpoint("linear_llama"))
-    assert tokenizers.tokenizer_of(files, file).chat_template == quoted
-    for start in ("", "{# t: > #}\r\n"):  # of which nothing is written
-        file.write_text(start + plain, encoding="utf-8-sig")
-        model = load(
-            checkpoint("linear_llama", template="llama31"), device="cpu", template=file
-        )
-        assert_same(vocabulary.score_replies(model, PROMPT, WORDS), expected)
-    unseen = ("\u200b{}", "{}\u00a0", "\u3000{}\n", "{}\u3164", "{}\ufe0f")
-    for content in (
-        *(text.replace("{}", plain) for text in unseen),
-        "{{ 1 }}\0",
-        '"{{ 1 }}"',
-    ):
-        file.write_text(content)
-        refusal_of(
-            lambda: load(checkpoint("linear_llama"), device="cpu", template=file),
-            "mine.jinja cannot be read",
-        )
-    refused(
-        checkpoint("linear_llama"),
-        "none.jinja cannot be read",
-        template=str(tmp_path / "none.jinja"),
-    )
+    file = tmp_path / "mine.jinja"
+    file.write_text(tiny.TEMPLATES["llama3"], encoding="utf-8-sig")
+    own = cpu(checkpoint("linear_llama", template="llama3"))
+    model = cpu(checkpoint("linear_llama", template="llama31"), template=file)
+    expected = vocabulary.score_replies(own, PROMPT, WORDS)
+    assert_same(vocabulary.score_replies(model, PROMPT, WORDS), expected)
+    refused(checkpoint("linear_llama"), "cannot be read", template=tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    "kind, family",
-    [
-        ("GPT2Config", "llama"),
-        ("OPTConfig", "llama"),
-        ("BertConfig", "deberta"),
-        ("RobertaConfig", "deberta"),
-        ("BloomConfig", "llama"),
-    ],
-)
-def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, family):
-    sizes = SMALL | {
-        "intermediate_size": 32,
-        "ffn_dim": 32,
-        "word_embed_proj_dim": 32,
-        "type_vocab_size": 1,
-    }
-    config = getattr(transformers, kind)(**sizes, max_position_embeddings=66)
-    folder = tiny.save_other(
-        tmp_path,
-        config,
-        family=family,
-        template="llama3" if family == "llama" else None,
-    )
-    model = load(folder, device="cpu")
-    assert_same(
-        vocabulary.score_replies(model, PROMPT, ["love"]),
-        oracle.own_logits(folder, PROMPT, ["love"])[:, 0],
-    )
-    if kind == "BloomConfig":  # it has no such table
-        assert np.isfinite(
-            vocabulary.score_replies(model, PROMPT, ["love " * 100])
-        ).all()
-    else:
-        refusal_of(
-            lambda: vocabulary.score_replies(model, PROMPT, ["love " * 100]),
-            "reads at most 6",
-        )
-
-
-# --- heads ----------------------------------------------------------------------------------------
-# by themselves
+# --- heads by themselves --------------------------------------------------------------------------
 
 
 def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(
@@ -412,14 +334,10 @@ def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(
     assert np.abs(read - vocabulary.score_replies(official, PROMPT, WORDS)).max() > 0.1
 
 
-def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(
-    checkpoint, capsys
-):
+def test_half_floats_become_floats_on_a_cpu(checkpoint):
     folder = checkpoint("linear_llama", dtype="float16")
-    assert load(folder, device="cpu").dtype == "float32"
-    assert "takes twice the memory; --dtype bfloat16" in "".join(capsys.readouterr())
-    assert load(folder, device="cpu", dtype="bfloat16").dtype == "bfloat16"
-    assert "--dtype" not in "".join(capsys.readouterr())
+    assert cpu(folder).dtype == "float32"
+    assert cpu(folder, dtype="bfloat16").dtype == "bfloat16"
 
 
 # --- saving ---------------------------------------------------------------------------------------
@@ -470,47 +388,6 @@ def test_new_heads_have_the_shapes_of_the_released_ones(name):
     )
 
 
-# --- other ----------------------------------------------------------------------------------------
-# architectures
-
-
-SMALL = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "hidden_size": 32,
-    "num_labels": 1,
-}
-MOE = SMALL | {
-    "intermediate_size": 64,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "num_experts": 4,
-    "moe_intermediate_size": 16,
-    "num_experts_per_tok": 2,
-}
-
-
-@pytest.mark.parametrize("change", ["lost", "extra"])
-def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
-    folder = tiny.save_other(
-        tmp_path, transformers.Qwen3MoeConfig(**MOE), template="llama3"
-    )
-    tensors = load_file(folder / "model.safetensors")
-    expert = next(key for key in tensors if ".experts.3." in key)
-    changed = {
-        key: tensor
-        for key, tensor in tensors.items()
-        if change == "extra" or key != expert
-    }
-    extra = (
-        {expert.replace("layers.0", "layers.9"): tensors[expert].clone()}
-        if change == "extra"
-        else {}
-    )
-    save_file(changed | extra, folder / "model.safetensors", metadata={"format": "pt"})
-    refused(folder, "experts")
-
-
 # --- refused --------------------------------------------------------------------------------------
 
 
@@ -546,7 +423,6 @@ def spoiled(checkpoint, tmp_path):
 @pytest.mark.parametrize(
     "kind, key",
     [
-        ("linear_llama", "score.weight"),
         ("armorm", "reward_transform_matrix"),
         ("qrm_gemma", "gating.layers.11.bias"),
         ("deberta", "classifier.weight"),
@@ -580,18 +456,6 @@ def test_an_unexpected_or_misshapen_tensor_is_named(spoiled, kind, key, shape):
     refused(spoiled(kind, change={key: torch.zeros(shape)}), key.removeprefix("model."))
 
 
-def test_weights_that_are_not_there_or_not_whole_are_refused(spoiled):
-    folder = spoiled("linear_llama", shards=2)
-    first = folder / "model-00001-of-00002.safetensors"
-    first.write_bytes(first.read_bytes()[:-100])
-    refused(folder, first.name, "download")
-    first.unlink()
-    refused(folder, first.name)
-    (folder / "model.safetensors.index.json").unlink()
-    (folder / "model-00002-of-00002.safetensors").unlink()
-    refused(folder, "no weights")
-
-
 @pytest.mark.parametrize(
     "architecture", ["LlamaForCausalLM", "LlamaModel", "LlamaForTokenClassification"]
 )
@@ -599,47 +463,11 @@ def test_models_without_a_head_of_one_reward_are_refused(spoiled, architecture):
     folder = spoiled(
         "linear_llama", config={"architectures": [architecture]}, drop=["score.weight"]
     )
-    refused(folder, architecture, "audit export")
+    refused(folder, architecture, "audit.load")
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "deberta"])
-def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind):
-    config, family = {
-        "linear_llama": (
-            transformers.LlamaConfig(**SMALL | {"num_labels": 2}, intermediate_size=64),
-            "llama",
-        ),
-        "deberta": (
-            transformers.BertConfig(**SMALL | {"num_labels": 2}, intermediate_size=64),
-            "deberta",
-        ),
-    }[kind]
-    folder = tiny.save_other(
-        tmp_path,
-        config,
-        family=family,
-        template="llama3" if family == "llama" else None,
-    )
-    refused(folder, "2 outputs", "--label 1")
-    refused(folder, "label 2 is none of the head's 2 outputs", label=2)
-    first, second = (load(folder, device="cpu", label=label) for label in (0, 1))
-    assert (
-        first.revision != second.revision
-        and np.ptp(
-            vocabulary.score_replies(first, PROMPT, WORDS)
-            - vocabulary.score_replies(second, PROMPT, WORDS)
-        )
-        > 1e-3
-    )
-
-
-@pytest.mark.parametrize("kind", CAUSAL)
-def test_a_causal_model_without_chat_template_is_refused(checkpoint, kind):
-    refused(checkpoint(kind, template=None), "chat template", "chat_template.jinja")
-
-
-def test_an_encoder_without_pad_token_is_refused(checkpoint):
-    refused(checkpoint("deberta", pad="none"), "pad token")
+def test_a_causal_model_without_chat_template_is_refused(checkpoint):
+    refused(checkpoint("linear_llama", template=None), "chat template")
 
 
 LLAMA = tiny.TEMPLATES["llama3"]
@@ -653,32 +481,13 @@ UNFIT = {  # templates of Llama that cannot be used
     "drops the prompt": LLAMA.replace(
         "for message in messages", "for message in messages[1:]"
     ),
-    "a turn of the system": LLAMA
-    + "<|start_header_id|>system<|end_header_id|>\n\nBe good.<|eot_id|>",
-    "a turn in words": LLAMA + "\n\nSystem: be good.",
-    "a turn of another family": LLAMA
-    + "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
 }
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_templates_that_fail_or_leave_no_place_for_the_reply_are_refused(
-    checkpoint, name
-):
-    refused(checkpoint("linear_llama", template=UNFIT[name]), "the chat template of")
-
-
-@pytest.mark.parametrize(
-    "closing", ["<|end_of_text|>\n", "<|assistant_end|>", " Fit for a user?"]
-)
-def test_what_closes_a_reply_opens_no_turn(checkpoint, closing):
-    model = cpu(
-        checkpoint(
-            "linear_llama",
-            template=tiny.TEMPLATES["chatml"] + "{{- " + repr(closing) + " }}",
-        )
-    )
-    assert model.conversation(PROMPT).after == "<|im_end|>\n" + closing
+def test_templates_that_leave_no_place_for_the_reply_are_refused(checkpoint, name):
+    model = cpu(checkpoint("linear_llama", template=UNFIT[name]))
+    refusal_of(lambda: model.conversation(PROMPT), "the chat template of")
 
 
 @pytest.mark.parametrize("between", [" ", "\\n", "\\n\\n"])
@@ -699,15 +508,11 @@ def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(
 
 def test_options_that_do_not_fit_a_checkpoint_are_refused(checkpoint):
     refused(checkpoint("linear_gemma2"), "uncapped", attention="sdpa")
-    refused(checkpoint("linear_qwen3"), "attention", attention="flash")
-    refused(checkpoint("armorm"), "a label is for classifiers with several", label=0)
     for word, options in (
         ("attention", {"attention": "uncapped"}),
         ("has no revision", {"revision": "main"}),
         ("urm_helpfulness", {"head": "urm_helpfulness"}),
-        ("", {"head": "nonsense"}),
-        ("", {"head": "armorm"}),
-        ("dtype", {"dtype": "float17"}),
+        ("read_at", {"read_at": "first"}),
         ("dtype", {"dtype": "int8"}),
         ("device", {"device": "warp-drive"}),
     ):
@@ -728,8 +533,7 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
     assert (folder / "remote_code_ran").exists()
 
 
-# --- names ----------------------------------------------------------------------------------------
-# and the hub
+# --- names and the hub ----------------------------------------------------------------------------
 
 
 def test_a_name_that_cannot_be_anything_is_refused_and_an_unknown_nickname_suggests_the_nearest():
@@ -762,35 +566,15 @@ def hub(monkeypatch):
     return answer_with
 
 
-def response(status):
-    return httpx2.Response(
-        status, request=httpx2.Request("GET", "https://hub.example/owner/model")
-    )
-
-
-@pytest.mark.parametrize(
-    "error, words",
-    [
-        (
-            errors.GatedRepoError("gated\nlong", response=response(403)),
-            ["gated", "accept its terms", "hf auth login"],
-        ),
-        (
-            errors.RepositoryNotFoundError("none\nlong", response=response(401)),
-            ["401", "hf auth login"],
-        ),
-        (
-            errors.LocalEntryNotFoundError("not\ncached"),
-            ["cannot be reached", "HF_HUB_OFFLINE"],
-        ),
-        (httpx2.ConnectError("no route"), ["cannot be reached"]),
-        (OSError(28, "No space left on device"), ["No space left"]),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_the_hub_says_is_passed_on_in_one_line(hub, error, words):
-    hub(error)
-    refused("owner/model", "owner/model", *words)
+def test_what_the_hub_says_is_passed_on_in_one_line(hub):
+    request = httpx2.Request("GET", "https://hub.example/owner/model")
+    gated = httpx2.Response(403, request=request)
+    for error in (
+        errors.GatedRepoError("gated\nlong", response=gated),
+        httpx2.ConnectError("no route"),
+    ):
+        hub(error)
+        refused("owner/model", "owner/model", type(error).__name__, "hf auth login")
 
 
 def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
@@ -825,12 +609,6 @@ def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoil
         any(".bin" in pattern for pattern in options["allow_patterns"])
         for _, options in asked
     ] == [False, True]
-
-
-def test_a_nickname_whose_checkpoint_has_another_head_is_refused(hub, checkpoint):
-    hub(checkpoint("armorm"))
-    with pytest.raises(InputError, match="says qrm_llama"):
-        load("N-Lla-8B", device="cpu")
 
 
 def test_a_folder_is_identified_by_all_that_is_read(checkpoint, tmp_path):

@@ -8,8 +8,7 @@ import pytest
 import tiny
 
 from audit.opening import open_model as load
-from lib.models import checkpoints
-from lib.models.files import files_of
+from lib.models.loading import config_of, files_of, length_limit
 from lib.scoring import vocabulary
 from lib.scoring.reader import Reader
 
@@ -88,7 +87,7 @@ def folder_and_rewards(request, tmp_path_factory):
 
 def test_every_conversation_is_scored_as_if_it_were_the_only_one(folder_and_rewards):
     folder, rewards_of = folder_and_rewards
-    limit = checkpoints.length_limit(checkpoints.config_of(files_of(folder)))
+    limit = length_limit(config_of(files_of(folder)))
     assert min(lengths(folder, PROMPTS["long"])) <= limit
     assert max(lengths(folder, PROMPTS["long"])) > limit
     model = load(str(folder), device="cpu")

@@ -1,0 +1,164 @@
+"""What is looked at before a checkpoint is opened: damaged and foreign ones, one line for each.
+
+Rarer problems get transformers' own error.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from transformers import (
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+
+from .paper import InputError, loading
+
+# files that hold weights in a way that is not read, and what their owner can do
+OTHER_WEIGHTS = {
+    "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that "
+    "they were made from",
+    "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which "
+    "writes pytorch_model.bin",
+    "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils "
+    "dcp_to_torch",
+}
+# formats of safetensors that no model computes in
+EIGHT_BITS = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8")
+SCALED = ("normalize_reward", "do_normalize")  # OpenRLHF's, Beaver's
+
+
+def read_json(path: Path) -> dict:
+    """Return the object in a JSON file. InputError if there is none."""
+    with loading.refusing(f"{path} cannot be read as JSON", "download it again"):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def first_file(folder: Path, stem: str) -> list[Path]:
+    """Return the file of weights with this stem, in safetensors or else pickled; [] if there is
+    none.
+    """
+    both = [folder / f"{stem}{end}" for end in (".safetensors", ".bin")]
+    return [path for path in both if path.is_file()][:1]
+
+
+# --- before it is opened --------------------------------------------------------------------------
+
+
+def refuse_other_weights(folder: Path) -> None:
+    """Raise InputError for a folder whose weights are in a format that is not read."""
+    if first_file(folder, "model") or first_file(folder, "pytorch_model"):
+        return
+    for pattern, remedy in OTHER_WEIGHTS.items():
+        for path in sorted(folder.glob(pattern))[:1]:
+            name = path.relative_to(folder).as_posix()
+            raise InputError(f"{folder} holds {name}, {remedy}")
+
+
+def refuse_foreign(files: loading.Files) -> None:
+    """Raise InputError for a configuration or tensors that would give other rewards than those of
+    the model as it was trained.
+    """
+    fields = read_json(files.folder / "config.json")
+    rope = fields.get("rope_parameters") or {}
+    bases = {fields.get("rope_theta"), rope.get("rope_theta")} - {None}
+    scaled = [name for name in SCALED if fields.get(name)]
+    problem = ""
+    if fields.get("quantization_config"):
+        problem = "is quantised, which changes rewards; give the checkpoint in its full precision"
+    elif len(bases) > 1:
+        problem = (
+            "has a config.json where rope_theta and rope_parameters differ; take the one out that "
+            "the model was not trained with"
+        )
+    elif scaled:
+        problem = (
+            f"normalises rewards ({scaled[0]} in config.json), which is not read here"
+        )
+    for name, (_, dtype, shape) in files.tensors.items():
+        if 0 in shape:
+            problem = (
+                f"holds the empty tensor {name}, as DeepSpeed's ZeRO-3 leaves it; save again with "
+                "stage3_gather_16bit_weights_on_model_save, or run zero_to_fp32.py"
+            )
+        elif dtype in EIGHT_BITS and name.endswith("weight"):
+            problem = (
+                f"has weights in 8 bits ({name}: {dtype}); give the checkpoint in the precision "
+                "that it was trained in"
+            )
+    if problem:
+        raise InputError(f"{files.folder} {problem}")
+
+
+def refuse_tokens_without_rows(
+    tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
+) -> None:
+    """Raise InputError if the tokenizer has ids beyond the rows of the embedding table."""
+    rows = config.get_text_config().vocab_size
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise InputError(
+            f"{tokenizer.name_or_path}: the tokenizer has ids up to {largest}, but the model has "
+            f"only {rows} rows of embeddings; give the tokenizer that the model was trained with"
+        )
+
+
+# --- the tokenizer's class ------------------------------------------------------------------------
+
+# Transformers 5 rebuilds a tokenizer whose class has an __init__ of its own from vocabulary and
+# merges. What tokenizer.json says beside them (normalizer, pre-tokenizer) is dropped. Texts that
+# reach each stage of a tokenizer: digits, blanks, line breaks, compatibility characters, accents,
+# capitals, punctuation, other scripts.
+STAGES = (
+    "2023 and 12345678",
+    "a  b\tc ",
+    "\n\n love\r\n",
+    "\ufb01ne\u2460 \u00bd",
+    "\u00c9mile caf\u00e9 e\u0301",
+    "I Love LOVE don't DON'T",
+    "!?... -- (x) </div> snake_case camelCase",
+    "\u4f60\u597d \u041f\u0440\u0438 \U0001f600 \u2764\ufe0f\u200b\u00a0",
+)
+
+
+class Change(NamedTuple):
+    """What the tokenizer's class in transformers makes of tokenizer.json.
+
+    - other: the tokenizer as transformers opens it
+    - text, ids, others: a text with other ids, its ids by the file, and its ids by `other`
+    """
+
+    other: PreTrainedTokenizerBase
+    text: str
+    ids: list[int]
+    others: list[int]
+
+    @property
+    def line(self) -> str:
+        """Return the change in one line."""
+        name = type(self.other).__name__
+        return (
+            f"{name} of transformers drops parts of tokenizer.json ({self.text!a} is "
+            f"{self.ids[:4]} by the file and {self.others[:4]} by {name}); ids are as the file "
+            "says, which PreTrainedTokenizerFast gives elsewhere"
+        )
+
+
+def change_by_class(folder: Path) -> Change | None:
+    """Return the first text of STAGES, with control tokens too, that has other ids by the class
+    that transformers takes for a tokenizer; None if none has.
+    """
+    if not (folder / "tokenizer.json").is_file():
+        return None
+    with loading.quiet_transformers():
+        by_file = PreTrainedTokenizerFast.from_pretrained(folder)
+        other = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    control = list(by_file.get_added_vocab())[:8]
+    for text in (*STAGES, *(f"a {token}\nlove{token} 2" for token in control)):
+        ids = by_file(text)["input_ids"]
+        others = other(text)["input_ids"]
+        if ids != others:
+            return Change(other, text, ids, others)
+    return None
