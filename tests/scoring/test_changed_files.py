@@ -2,7 +2,6 @@
 ends without a line.
 """
 
-import os
 import shutil
 
 import huggingface_hub
@@ -21,7 +20,6 @@ PROMPTS = {
     "worst": "What is the worst thing ever?",
 }
 PROMPT = PROMPTS["greatest"]
-CHANGED = "was changed while the model was in use.*load the model again"
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +53,8 @@ def overwrite(file):
         out.write(content)
 
 
-def overwrite_and_set_times_back(file):
-    status = file.stat()
-    overwrite(file)
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-CHANGES = {
-    "times set back": overwrite_and_set_times_back,
-    "removed": lambda file: file.unlink(),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_file_of_a_streamed_model_that_changes_is_refused(
-    folder, tmp_path, monkeypatch, change
+def test_a_file_of_a_streamed_model_that_goes_is_one_line(
+    folder, tmp_path, monkeypatch
 ):
     model, path = (
         load(str(folder), device="cpu", stream=True),
@@ -79,12 +64,12 @@ def test_a_file_of_a_streamed_model_that_changes_is_refused(
 
     def changed_before_the_last(layers, number):
         if number == 2 and not done:
-            done.append(CHANGES[change](weights_of(folder)))
+            done.append(weights_of(folder).unlink())
         return plain(layers, number)
 
     with monkeypatch.context() as patch:
         patch.setattr(Layers, "_tensors", changed_before_the_last)
-        with pytest.raises(InputError, match=f"{CHANGED}|cannot be read any more"):
+        with pytest.raises(InputError, match="cannot be read any more"):
             vocabulary.score_vocabulary(model, PROMPTS, path, progress=False)
     assert done and not path.exists()
 
