@@ -135,9 +135,7 @@ def read_replies(file: Path) -> pd.DataFrame:
     the first row that is not understood: nothing is left out or guessed.
     """
     with files.refusing(
-        f"{file} cannot be read",
-        "give a csv with columns prompt,reply or jsonl",
-        (OSError, ValueError),
+        f"{file} cannot be read", "give a csv with columns prompt,reply or jsonl"
     ):
         if file.suffix.lower() == ".csv":
             rows = imports.csv_table(file).to_dict("records")
