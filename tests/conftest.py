@@ -71,7 +71,11 @@ def pytest_collection_modifyitems(items):
             or "open_page" in item.fixturenames
             or item.path.stem == "test_cluster"
         )
-        if of_machines or "kernels" in item.fixturenames or times.name_of(item) in slow:
+        if (
+            of_machines
+            or "kernels" in item.fixturenames
+            or f"{item.path.name}::{item.originalname}" in slow
+        ):
             item.add_marker("slow")
     first = (
         "access",

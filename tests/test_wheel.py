@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-import audit
 import lib
 from lib import ROOT
 from lib.scoring import vocabulary
@@ -134,11 +133,3 @@ def test_installed_with_e_every_module_is_the_projects_own_file(tmp_path):
     assert done.stdout.split() == [
         str(ROOT / name) for name in ("lib/__init__.py", "lib/io.py", "data")
     ], done.stderr
-
-
-def test_the_readmes_table_shows_replies_and_rewards_at_the_width_of_a_terminal(
-    checkpoint,
-):
-    model = audit.load(checkpoint("linear_llama"))
-    lines = str(audit.score(model, PROMPT, ["love", "freedom"])).splitlines()
-    assert max(map(len, lines)) <= 80 and lines[0].split()[:2] == ["reply", "reward"]

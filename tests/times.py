@@ -4,83 +4,37 @@ leaves out.
     python tests/times.py                  all tests
     python tests/times.py tests/stats      only these; the slow ones among them are added
 
-A test's time is that of the processor, its own and that of the processes it started, so that other
-work on the machine does not count. Of a test with parameters, the slowest case counts. What a
-fixture of a module or a session takes counts for every test that uses it.
+Of a test with parameters, the slowest case counts.
 """
 
-import os
 import sys
-from collections import Counter
+import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 SLOW = Path(__file__).with_name("slow.txt")
-LIMIT = 0.5  # seconds of a processor
-
-
-def name_of(item: pytest.Item) -> str:
-    """Return a test's name on the list: its file and function, wherever the file lies and
-    whatever the parameters.
-    """
-    return f"{item.path.name}::{item.originalname}"
+LIMIT = 0.5  # seconds
 
 
 def listed() -> set[str]:
-    """Return the names of the slow tests."""
-    return (
-        set(SLOW.read_text(encoding="utf-8").splitlines()) if SLOW.is_file() else set()
-    )
-
-
-def now() -> float:
-    """Return the seconds of the processor so far."""
-    return sum(os.times()[:4])
-
-
-class Times:
-    """A plugin of pytest that measures tests and the fixtures that several tests share."""
-
-    def __init__(self):
-        self.tests, self.fixtures, self.users = Counter(), Counter(), {}
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item):
-        start, shared = now(), sum(self.fixtures.values())
-        result = yield
-        own = now() - start - (sum(self.fixtures.values()) - shared)
-        self.tests[name_of(item)] = max(self.tests[name_of(item)], own)
-        self.users[name_of(item)] = [
-            (fixture, item.path) for fixture in item.fixturenames
-        ]
-        return result
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef, request):
-        start = now()
-        result = yield
-        if fixturedef.scope != "function":
-            self.fixtures[fixturedef.argname, request.node.path] += now() - start
-        return result
-
-    def seconds(self) -> dict[str, float]:
-        return {
-            name: own + sum(self.fixtures[use] for use in self.users[name])
-            for name, own in self.tests.items()
-        }
+    """Return the slow tests: the file and the function of each, wherever the file lies."""
+    return set(SLOW.read_text(encoding="utf-8").splitlines())
 
 
 def main() -> int:
-    times, chosen = Times(), sys.argv[1:]
-    code = pytest.main(["-q", "-p", "no:cacheprovider", *chosen], [times])
-    slow = {name for name, seconds in times.seconds().items() if seconds > LIMIT}
-    slow |= listed() if chosen else set()
+    chosen = sys.argv[1:]
+    slow = listed() if chosen else set()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        code = pytest.main(["-q", f"--junitxml={report}", *chosen])
+        cases = [*ElementTree.parse(report).iter("testcase")]
+    for case in cases:
+        if float(case.get("time")) > LIMIT:
+            file = case.get("classname").rpartition(".")[2]
+            slow.add(f"{file}.py::{case.get('name').partition('[')[0]}")
     SLOW.write_text("".join(f"{name}\n" for name in sorted(slow)), encoding="utf-8")
-    print(
-        f"Measured {len(times.tests)} tests; {SLOW.name} lists {len(slow)} that take more than "
-        f"{LIMIT} s."
-    )
     return int(code)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from huggingface_hub import save_torch_state_dict
 from safetensors.torch import load_file, save_file
 from tokenizers import (
     AddedToken,
@@ -354,11 +355,10 @@ def _deberta_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
         "eos_token": "[SEP]",
         "cls_token": "[CLS]",
         "sep_token": "[SEP]",
+        "unk_token": "[UNK]",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
     }
-    names |= {"unk_token": "[UNK]", "mask_token": "[MASK]"}
-    return tokenizer, names | {
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]
-    }
+    return tokenizer, names
 
 
 _BUILDERS = {
@@ -398,62 +398,33 @@ def make_tokenizer(
     return wrapped
 
 
-def awkward_ids(tokenizer) -> dict[str, int]:
+AWKWARD = [
+    *LLAMA_CONTROL,
+    *GEMMA_CONTROL,
+    *QWEN_CONTROL,
+    *DEBERTA_CONTROL,
+    *("[PAD]", "<think>", "</think>", "x[SEP]", "▁", "\n", "<0xE2>", "<0x0A>"),
+    *("love", "Love", "Ġlove", "ĠLove", "▁love", "▁Love", "Ã", "â", "ð", "ÿ"),
+    *GEMMA_ODD,
+    *map(_bytes_as_letters, [*LLAMA_ODD, *QWEN_ODD, *WHITESPACE]),
+]
+
+
+def awkward_ids(tokenizer) -> list[int]:
     """Ids of this vocabulary's awkward tokens: control, pad and blank ones, undecodable bytes,
     odd entries.
     """
-    wanted = [
-        *LLAMA_CONTROL,
-        *GEMMA_CONTROL,
-        *QWEN_CONTROL,
-        *DEBERTA_CONTROL,
-        "[PAD]",
-        "<think>",
-        "</think>",
-    ]
-    wanted += [
-        "love",
-        "Love",
-        "Ġlove",
-        "ĠLove",
-        "▁love",
-        "▁Love",
-        "▁",
-        "\n",
-        "<0xE2>",
-        "<0x0A>",
-    ]
-    wanted += ["Ġ", "Ċ", "ĊĊ", "Ã", "â", "ð", "ÿ"]
-    wanted += [
-        *GEMMA_ODD,
-        *(_bytes_as_letters(text) for text in [*LLAMA_ODD, *QWEN_ODD, *WHITESPACE]),
-        "x[SEP]",
-    ]
     vocabulary = tokenizer.get_vocab()
-    return {
-        token: vocabulary[token]
-        for token in dict.fromkeys(wanted)
-        if token in vocabulary
-    }
+    return [vocabulary[token] for token in AWKWARD if token in vocabulary]
 
 
 # --- configurations -------------------------------------------------------------------------------
 
-_LLAMA = {
+_LLAMA = TWO_LAYERS | {
     "model_type": "llama",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_act": "silu",
     "max_position_embeddings": 8192,
     "rms_norm_eps": 1e-5,
     "rope_theta": 500000.0,
-    "rope_scaling": None,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "tie_word_embeddings": False,
 }
 # Original context of 64 positions, so that the scaling acts on the few frequencies that a tiny head
 # has.
@@ -468,38 +439,20 @@ _LLAMA_SCALED = _LLAMA | {
         "rope_type": "llama3",
     },
 }
-_GEMMA = {
+_GEMMA = TWO_LAYERS | {
     "model_type": "gemma2",
     "hidden_size": 48,
     "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
     "head_dim": 16,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "max_position_embeddings": 8192,
-    "sliding_window": 4096,
     "query_pre_attn_scalar": 24,
     "attn_logit_softcapping": 1.0,
-    "final_logit_softcapping": 30.0,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "attention_bias": False,
 }
-_QWEN = {
+_QWEN = TWO_LAYERS | {
     "model_type": "qwen3",
-    "hidden_size": 32,
-    "intermediate_size": 64,
     "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
     "head_dim": 16,
-    "hidden_act": "silu",
     "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
     "rope_theta": 1000000.0,
-    "rope_scaling": None,
-    "attention_bias": False,
     "tie_word_embeddings": True,
 }
 _DEBERTA = {
@@ -508,22 +461,13 @@ _DEBERTA = {
     "intermediate_size": 64,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 0,
     "relative_attention": True,
     "position_buckets": 16,
-    "max_relative_positions": -1,
     "position_biased_input": False,
     "pos_att_type": "p2c|c2p",
     "share_att_key": True,
     "norm_rel_ebd": "layer_norm",
-    "layer_norm_eps": 1e-7,
     "pooler_hidden_size": 32,
-    "pooler_dropout": 0,
-    "pooler_hidden_act": "gelu",
 }
 _ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 _GATED = {
@@ -694,42 +638,42 @@ def _gate_tensors(
     return tensors | {"gating.logit_scale": torch.tensor([1.37])}
 
 
+# of each kind with a gate: the places of its linear layers, of its norms, and of its last layer
+GATES = {
+    "armorm": ([0, 1, 2], [], 3),
+    "qrm_llama": ([0, 3, 6], [2, 5, 8], 9),
+    "qrm_gemma": ([0, 4, 8], [2, 6, 10], 11),
+}
+
+
 def head_tensors(kind: str, config: dict, seed: int = 0) -> dict[str, torch.Tensor]:
     """Random head tensors of one kind, fp32, under the key names of the real checkpoints."""
     generator = torch.Generator().manual_seed(1000 + seed)
-    hidden, objectives = config["hidden_size"], config.get("num_objectives")
+    hidden = config["hidden_size"]
     if kind == "deberta":
         tensors = _linear(generator, "pooler.dense", hidden, hidden)
         return tensors | _linear(generator, "classifier", 1, hidden, scale=3.0)
-    if kind == "armorm":
-        tensors = _linear(
-            generator, "regression_layer", objectives, hidden, bias=False, scale=8.0
-        )
-        tensors |= _gate_tensors(generator, config, linear=[0, 1, 2], norms=[], last=3)
-        return tensors | {
-            "reward_transform_matrix": _transform_matrix(generator, objectives)
-        }
-    if kind in ("qrm_llama", "qrm_gemma"):
-        rows = objectives * config["num_quantiles"]
-        tensors = _linear(
-            generator, "regression_layer", rows, hidden, bias=False, scale=16.0
-        )
-        if kind == "qrm_gemma":
-            return tensors | _gate_tensors(
-                generator, config, linear=[0, 4, 8], norms=[2, 6, 10], last=11
-            )
-        tensors |= _gate_tensors(
-            generator, config, linear=[0, 3, 6], norms=[2, 5, 8], last=9
-        )
-        return tensors | {
-            "reward_transform_matrix": _transform_matrix(generator, objectives)
-        }
     if kind == "urm":
         tensors = _linear(generator, "score", 10, hidden, bias=False, scale=2.0)
-        tensors |= _linear(generator, "weights.fc.0", hidden, hidden)
-        tensors |= _linear(generator, "weights.fc.2", hidden, hidden)
-        return tensors | _linear(generator, "weights.fc.4", 5, hidden)
-    return _linear(generator, "score", 1, hidden, bias=False, scale=5.0)
+        for place, rows in ((0, hidden), (2, hidden), (4, 5)):
+            tensors |= _linear(generator, f"weights.fc.{place}", rows, hidden)
+        return tensors
+    if kind not in GATES:
+        return _linear(generator, "score", 1, hidden, bias=False, scale=5.0)
+    objectives, quantiles = config["num_objectives"], config.get("num_quantiles", 1)
+    tensors = _linear(
+        generator,
+        "regression_layer",
+        objectives * quantiles,
+        hidden,
+        bias=False,
+        scale=8.0 if quantiles == 1 else 16.0,
+    )
+    tensors |= _gate_tensors(generator, config, *GATES[kind])
+    if kind != "qrm_gemma":
+        matrix = _transform_matrix(generator, objectives)
+        tensors["reward_transform_matrix"] = matrix
+    return tensors
 
 
 def _backbone_tensors(config, generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -763,23 +707,11 @@ raise RuntimeError("remote code was executed")
 def write_weights(
     folder: Path, tensors: dict[str, torch.Tensor], shards: int = 1
 ) -> None:
-    """model.safetensors, or `shards` files and their index, as `save_pretrained` names them."""
+    """model.safetensors, or about `shards` files and their index, as `save_pretrained` does."""
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    if shards == 1:
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-        return
-    names = list(tensors)
-    numbers = [i * shards // len(names) + 1 for i in range(len(names))]
-    weight_map = {
-        name: f"model-{i:05d}-of-{shards:05d}.safetensors"
-        for name, i in zip(names, numbers, strict=True)
-    }
-    for file in sorted(set(weight_map.values())):
-        part = {name: tensors[name] for name in names if weight_map[name] == file}
-        save_file(part, folder / file, metadata={"format": "pt"})
-    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-    index = {"metadata": {"total_size": size}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    most = int(1.2 * size / shards)  # some room, as a tensor is in one file
+    save_torch_state_dict(tensors, folder, max_shard_size=most)
 
 
 def make_checkpoint(
@@ -792,54 +724,45 @@ def make_checkpoint(
     template: str | None = "own",
     pad: str = "own",
     shards: int = 1,
-    head_dtype: str | None = None,
     **overrides,
 ) -> Path:
     """The folder, now holding one tiny random reward model; the same arguments give the same bytes.
 
-    kind: a key of KINDS. dtype: of the backbone's tensors; head_dtype: of the head's (None: float32
-    for the kinds with a gate, as on the hub, else `dtype`). vocabulary: further ordinary entries,
-    as text. template: name in TEMPLATES, jinja source, None (no chat template) or "own". pad:
-    "own"; "mismatch" (config.pad_token_id is the end- of-text token, the tokenizer's is not);
-    "eos"; "none". shards: number of safetensors files. overrides: fields of config.json; None
-    removes the field (attn_logit_softcapping: sets it to null).
+    kind: a key of KINDS. dtype: of the tensors; a head with a gate is float32, as on the hub.
+    vocabulary: further ordinary entries, as text. template: name in TEMPLATES, jinja source, None
+    (no chat template) or "own". pad: "own"; "mismatch" (config.pad_token_id is the end-of-text
+    token, the tokenizer's is not); "eos"; "none". shards: number of safetensors files. overrides:
+    fields of config.json; None removes a field, but for attn_logit_softcapping.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     family, own_template, config = KINDS[kind]
-    template = own_template if template == "own" else template
     tokenizer = make_tokenizer(
         family,
-        template=template,
+        template=own_template if template == "own" else template,
         pad="own" if pad == "mismatch" else pad,
         vocabulary=vocabulary,
     )
     tokenizer.save_pretrained(folder)
-    # the real Qwen3 has more embedding rows than ids
-    spare = 11 if family == "qwen" else 0
-    pad_id = (
-        tokenizer.convert_tokens_to_ids(_TEXT_END[family])
-        if pad == "mismatch"
-        else tokenizer.pad_token_id
-    )
-    token_ids = {
-        "pad_token_id": None if pad == "none" else pad_id,
+    pad_id = tokenizer.pad_token_id
+    if pad == "mismatch":
+        pad_id = tokenizer.convert_tokens_to_ids(_TEXT_END[family])
+    of_tokenizer = {
+        "pad_token_id": pad_id,
         "bos_token_id": tokenizer.bos_token_id,
-    }
-    token_ids |= {
         "eos_token_id": tokenizer.eos_token_id,
-        "vocab_size": len(tokenizer) + spare,
+        # the real Qwen3 has more embedding rows than ids
+        "vocab_size": len(tokenizer) + (11 if family == "qwen" else 0),
         "torch_dtype": dtype,
     }
     # transformers writes into the dicts that it is given
-    config = copy.deepcopy(config) | token_ids | overrides
+    config = copy.deepcopy(config) | of_tokenizer | overrides
+    kept = ("pad_token_id", "attn_logit_softcapping")  # None says something
     config = {
         name: value
         for name, value in config.items()
-        if value is not None or name not in overrides
+        if value is not None or name in kept
     }
-    if overrides.get("attn_logit_softcapping", 0) is None:
-        config["attn_logit_softcapping"] = None
     if "auto_map" in config:
         (folder / "modeling_custom.py").write_text(REMOTE_CODE)
     (folder / "config.json").write_text(json.dumps(config, indent=2))
@@ -847,32 +770,23 @@ def make_checkpoint(
     prefix = "deberta." if kind == "deberta" else "model."
     generator = torch.Generator().manual_seed(seed)
     backbone = _backbone_tensors(_loadable(config), generator)
-    tensors = {
-        prefix + name: tensor.to(getattr(torch, dtype))
-        for name, tensor in backbone.items()
-    }
-    head_dtype = head_dtype or ("float32" if "gating_hidden_dim" in config else dtype)
-    for name, tensor in head_tensors(kind, config, seed).items():
-        tensors[name] = (
-            tensor.to(getattr(torch, head_dtype))
-            if tensor.is_floating_point()
-            else tensor
-        )
-    write_weights(folder, tensors, shards)
+    of_type = getattr(torch, dtype)
+    tensors = {prefix + name: tensor.to(of_type) for name, tensor in backbone.items()}
+    head = head_tensors(kind, config, seed)
+    if kind not in GATES:
+        head = {name: tensor.to(of_type) for name, tensor in head.items()}
+    write_weights(folder, tensors | head, shards)
     return folder
 
 
 def _loadable(config: dict):
     """The transformers config of a config.json, without remote code and in fp32."""
-    other = ("auto_map", "model_type", "attn_implementation")
+    other = ("auto_map", "attn_implementation")
     fields = {name: value for name, value in config.items() if name not in other}
-    return AutoConfig.for_model(
-        config["model_type"], **(fields | {"torch_dtype": "float32"})
-    )
+    return AutoConfig.for_model(**(fields | {"torch_dtype": "float32"}))
 
 
-# --- how families ---------------------------------------------------------------------------------
-# store their heads
+# --- how families store their heads ---------------------------------------------------------------
 
 
 def _mlp(first: str, last: str):

@@ -11,7 +11,7 @@ import torch
 from conftest import refusal_of
 from pinned import Mirror
 from scipy.special import logsumexp
-from tiny import make_checkpoint
+from tiny import make_checkpoint, make_tokenizer
 from tiny_causal import CAUSAL, make_causal
 from transformers import AutoModelForCausalLM
 
@@ -177,7 +177,7 @@ def test_the_plain_frame_ends_where_the_assistant_speaks_and_begins_once(tmp_pat
 def test_what_predicts_no_next_token_is_refused(tmp_path):
     make_checkpoint(tmp_path / "mine", "linear_qwen3")
     refusal_of(lambda: language_models.load(tmp_path / "mine"), "score.weight")
-    folder = make_causal(tmp_path / "llama", "llama", tied=True)
+    folder = make_causal(tmp_path / "llama", "llama", tie_word_embeddings=True)
     config = json.loads((folder / "config.json").read_text())
     untied = json.dumps(config | {"tie_word_embeddings": False})
     (folder / "config.json").write_text(untied)
@@ -191,7 +191,7 @@ def test_other_mistakes_are_told_with_a_remedy(tmp_path):
     )
     (tmp_path / "empty").mkdir()
     refusal_of(lambda: language_models.load(tmp_path / "empty"), "config.json")
-    folder = make_causal(tmp_path / "llama", "llama", template=None)
+    folder = make_causal(tmp_path / "llama", "llama", tokenizer=make_tokenizer("llama"))
     model = language_models.load(folder, device="cpu")
     assert not model.tuned
     refusal_of(lambda: model.encode(" "), "the prompt is empty")

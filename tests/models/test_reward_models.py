@@ -49,7 +49,7 @@ def _loaded(folder, **options):
 
 def awkward_replies(tokenizer) -> dict[str, list]:
     """Replies of both modes: awkward tokens one by one, and replies of no, two and many tokens."""
-    ids = list(tiny.awkward_ids(tokenizer).values())
+    ids = tiny.awkward_ids(tokenizer)
     texts = [tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
     return {
         "text": [*texts, *WORDS],
@@ -165,7 +165,7 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
         # trims nothing: newlines merge
         ("linear_qwen3", {"template": "chatml", "pad": "eos", "shards": 2}),
         ("armorm", {"shards": 3, "pad": "none"}),
-        ("urm", {"head_dtype": "float16", "template": "llama32"}),
+        ("urm", {"template": "llama32"}),
     ],
 )
 def test_rewards_equal_the_oracle_for_odd_checkpoints(
