@@ -147,8 +147,12 @@ def _tokenise(
     tokenizer: PreTrainedTokenizerBase, turns: Turns, replies: Sequence[str], bos: str
 ) -> list[list[int]]:
     if not tokenizer.chat_template:
-        [asked] = turns  # an encoder reads pairs of a prompt and a reply
-        prompts = [asked["content"]] * len(replies)
+        if len(turns) > 1:
+            raise InputError(
+                f"{tokenizer.name_or_path} reads pairs of a prompt and a reply; give no system or "
+                "earlier turns"
+            )
+        prompts = [turns[0]["content"]] * len(replies)
         return tokenizer(prompts, list(replies), **ONLY_IDS)["input_ids"]
     texts = render(tokenizer, turns, replies)
     if bos == "single" and _adds_bos(tokenizer, texts[0]):

@@ -222,7 +222,6 @@ def test_a_checkpoint_that_is_wrong_in_one_way_is_wrong_in_that_row_alone(
     assert capsys.readouterr().out.splitlines()[-1] == f"Wrong: {row}."
 
 
-OPENING = tiny.TEMPLATES["extra_header"].removeprefix(tiny._BOS)
 CODE = {"AutoModelForSequenceClassification": "modeling_custom.Other"}
 # name -> row, checkpoint, what is done to it, options, words, and which rows that must move with it
 NOTES = {
@@ -240,14 +239,6 @@ NOTES = {
         lambda f: change_json(f, "config.json", id2label={"0": "a", "1": "b"}),
         {},
         "2 labels",
-        (),
-    ),
-    "that opens a turn": (
-        "template",
-        LLAMA | {"template": OPENING},
-        None,
-        {},
-        "left out the turn",
         (),
     ),
     "with a system turn": (

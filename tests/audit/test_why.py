@@ -112,10 +112,10 @@ def test_the_command_says_it_in_one_line(tmp_path, capsys):
     folder, _ = planted_causes.plant("llama nothing", file)
     command = ["why", str(folder), str(file), "--device", "cpu"]
     assert run.main(command) == 0
-    assert "\nEqual: " in capsys.readouterr().out
+    assert "Equal: " in capsys.readouterr().out
     # said to feed two here, while there was one
     assert run.main([*command, "--bos", "double"]) == 1
-    assert "\nIt fed one beginning-of-sequence token." in capsys.readouterr().out
+    assert "It fed one beginning-of-sequence token." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -256,10 +256,10 @@ def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
 @pytest.mark.parametrize(
     ("replies", "how", "told"),
     [
-        (["a"], {"reply_mode": "words"}, "reply_mode must be 'text' or 'ids'"),
+        (["a"], {"reply_mode": "words"}, "replies must be a list of strings"),
         (["a"], {"bos": "twice"}, "bos must be one of single, double, none"),
         ("four", {}, "replies must be a list of strings"),
-        (["four"], {"reply_mode": "ids"}, "must be a list of sequences of token ids"),
+        (["four"], {"reply_mode": "ids"}, "sequences of token ids"),
     ],
 )
 def test_what_cannot_be_read_is_refused(checkpoint, replies, how, told):
