@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from course import __main__ as command
 from course.explorer import page
 from lib.tables.collection import Collection
 
@@ -82,16 +81,6 @@ def test_of_several_ids_of_a_text_the_first_counts():
     description, arrays = read_block(page.build({"a": table}, Collection("mine")))
     assert description["texts"] == ["love", "\ufffd", "war"]
     assert arrays["a worst"].tolist() == table["worst"][[0, 1, 3]].tolist()
-
-
-def test_texts_are_shown_as_in_tables_and_scripts_from_right_to_left_stay_readable():
-    shown = {" love": "␣love", "a\u202eb": "a⟨U+202E⟩b", "שלום": "שלום", "": "⟨empty⟩"}
-    assert {text: page.visible(text) for text in shown} == shown
-
-
-def test_a_collection_without_scores_is_refused_in_one_line(capsys):
-    assert command.main(["explore", "--collection", "absent"]) == 2
-    assert capsys.readouterr().err.startswith("error: ")
 
 
 # --- in a browser ---------------------------------------------------------------------------------

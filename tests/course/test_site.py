@@ -50,14 +50,6 @@ def test_every_notebook_has_a_page_and_every_link_leads_somewhere(site):
     assert broken_links(site) == []
 
 
-def test_answers_are_folded_and_pictures_have_their_texts(site):
-    page = (site / NOTEBOOK).read_text(encoding="utf-8")
-    assert '<img alt="' in page and "Show an answer" not in page
-    exercises = site / NOTEBOOK.replace("notebooks", "notebooks/exercises")
-    page = exercises.read_text(encoding="utf-8")
-    assert "Show an answer" in page and "Blank copy, to fill in" in page
-
-
 def test_each_notebook_has_a_slide_with_its_question_and_answer(tmp_path, capsys):
     slides.write(tmp_path / "slides.html")
     page = (tmp_path / "slides.html").read_text(encoding="utf-8")

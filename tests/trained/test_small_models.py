@@ -78,13 +78,6 @@ def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(nickname)
 # --- the trainer ----------------------------------------------------------------------------------
 
 
-def test_rate_rises_in_a_line_and_falls_as_a_cosine():
-    shares = [small_models.rate_share(step, 100, decay_from=20) for step in range(101)]
-    assert shares[:21] == pytest.approx([*(np.arange(1, 21) / 20), 1])
-    # half way down, and down
-    assert shares[60] == pytest.approx(0.5) and shares[100] == pytest.approx(0)
-
-
 def test_pair_accuracy_counts_clear_pairs_only():
     # clear: each of the first two with each of the last two
     utility = np.array([0.0, 0.1, 2.0, 2.1])
@@ -189,18 +182,6 @@ def test_a_model_is_made_once_and_anew_for_another_fingerprint_or_a_damaged_repo
         assert len(times) == made
         assert report == {"nickname": "A", "loss": 1.0, "fingerprint": made_from}
         assert saving.report_of("A", tmp_path) == report
-
-
-def test_a_model_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path):
-    def fail(place: Path) -> dict:
-        (place / "model.safetensors").touch()
-        raise OSError("the disk is full")
-
-    saving.make("A", "this", partial(write_one, []), tmp_path)
-    with pytest.raises(OSError, match="full"):
-        saving.make("A", "that", fail, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"A", ".A.lock"}
-    assert saving.is_made("A", "this", tmp_path)
 
 
 # What the hashed code imports, and is not hashed itself: see small_models.CODE
