@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import gc
 import json
 import os
 import shutil
@@ -39,62 +38,20 @@ hypothesis.settings.load_profile("steady")
 pytest_plugins = ["pages_in_browser"]  # for tests/course
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection():
-    """Collect with the garbage collector off: what is imported stays, and is not looked through
-    afterwards either.
-    """
-    gc.disable()
-    result = yield
-    gc.freeze()
-    gc.enable()
-    return result
-
-
 def pytest_collection_modifyitems(items):
-    """Mark the slow tests, and take the longest files first, so that none of them is still running
-    at the end.
-
-    Slow are those that tests/slow.txt lists (see tests/times.py), and those that need a cluster, a
-    browser or a kernel.
+    """Mark as slow the tests that tests/slow.txt lists (see tests/times.py), and those that need a
+    cluster, a browser or a kernel.
     """
     import times
 
     slow = times.listed()
     for item in items:
-        if item.path.stem == "test_cluster" and {"project", "models"} & {
-            *item.fixturenames
-        }:
+        fixtures, name = {*item.fixturenames}, f"{item.path.name}::{item.originalname}"
+        on_cluster = item.path.stem == "test_cluster"
+        if on_cluster and fixtures & {"project", "models"}:
             item.add_marker("nightly")  # nodes of Ray are started, and killed
-        of_machines = (
-            "site" in item.fixturenames
-            or "open_page" in item.fixturenames
-            or item.path.stem == "test_cluster"
-        )
-        if (
-            of_machines
-            or "kernels" in item.fixturenames
-            or f"{item.path.name}::{item.originalname}" in slow
-        ):
+        if on_cluster or fixtures & {"site", "open_page", "kernels"} or name in slow:
             item.add_marker("slow")
-    first = (
-        "access",
-        "notebooks",
-        "true_tokenizers",
-        "cluster",
-        "gcg",
-        "why",
-        "run",
-        "card",
-        "scoring",
-    )
-    items.sort(
-        key=lambda item: (
-            first.index(name)
-            if (name := item.path.stem.removeprefix("test_")) in first
-            else 9
-        )
-    )
 
 
 AWKWARD = [
