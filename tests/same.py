@@ -30,7 +30,7 @@ import pandas as pd
 
 from lib.apps.runner.jobs import Job, declared_by, plan
 from lib.claims import claims
-from lib.show import display, figures, notebook
+from lib.show import display, figures
 from lib.tables.collection import Collection
 from lib.trained import saving
 
@@ -110,12 +110,6 @@ def computed(job: Job) -> list[dict]:
             },
         )
 
-    is_skipped = False
-
-    def needs(condition, what):
-        nonlocal is_skipped
-        is_skipped = not condition
-
     def is_kept(nickname, made_from, folder=saving.TRAINED):
         return bool(saving.report_of(nickname, folder))
 
@@ -124,7 +118,6 @@ def computed(job: Job) -> list[dict]:
         (figures, "save_table"): save_table,
         (claims, "state"): state,
         (display, "record"): record,
-        (notebook, "needs"): needs,
         (saving, "is_made"): is_kept,
     }
     with contextlib.ExitStack() as undo, contextlib.chdir(tempfile.gettempdir()):
@@ -136,9 +129,10 @@ def computed(job: Job) -> list[dict]:
         for cell in nbformat.read(job.notebook, 4).cells:
             if cell.cell_type != "code":
                 continue
-            if is_skipped and notebook.SKIPPED_UNTIL not in cell.source:
-                continue
-            exec(compile(cell.source, job.notebook.name, "exec"), names)
+            try:
+                exec(compile(cell.source, job.notebook.name, "exec"), names)
+            except SystemExit:  # the notebook ends early
+                break
             if "parameters" in cell.metadata.get("tags", []):
                 names.update(job.parameters)
     return rows

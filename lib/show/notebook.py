@@ -1,8 +1,5 @@
-"""What a notebook says of its own run: wrong parameters, errors in one line, and sections that need
-more scores.
-
-All of it works in any kernel: under papermill, nbconvert, and in JupyterLab. Where code runs
-without a kernel, as in a test, a section that lacks something raises InputError.
+"""What a notebook says of its own run: wrong parameters, errors in one line, and an early end where
+it needs more scores.
 """
 
 from collections.abc import Mapping
@@ -14,8 +11,6 @@ from .. import InputError
 from ..tables import registry, scores
 from ..tables.collection import Collection
 from . import figures
-
-SKIPPED_UNTIL = "needs("  # the call that begins the next section
 
 
 def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
@@ -85,27 +80,9 @@ def check_prompts(named: str, tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def needs(condition: bool, what: str) -> None:
-    """Begin a section that needs something. If it is missing, print a line; the section's cells
-    then do nothing.
-
-    The next call of this function begins the next section. what: such as "two reward models".
+    """End the notebook here if it lacks something, without an error: papermill takes SystemExit for
+    the end of a notebook. what: such as "two reward models".
     """
-    shell = get_ipython()
-    if shell:
-        transformers = shell.input_transformers_cleanup
-        transformers[:] = [each for each in transformers if each is not _skip]
-    if condition:
-        return
-    if not shell:
-        raise InputError(f"this section needs {what}")
-    shell.input_transformers_cleanup.append(_skip)
-    print(f"This section needs {what}. Its cells are not executed.")
-
-
-def _skip(lines: list[str]) -> list[str]:
-    """Return the lines of a cell of a section that lacks something: none, unless they begin the
-    next section.
-    """
-    if any(SKIPPED_UNTIL in line for line in lines):
-        return lines
-    return ["None\n"]
+    if not condition:
+        print(f"The rest of this notebook needs {what}. It ends here.")
+        raise SystemExit

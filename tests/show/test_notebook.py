@@ -53,20 +53,12 @@ def test_a_choice_lists_what_can_be_chosen():
     assert notebook.begin(names, x=float) == OWN
 
 
-def test_a_section_that_lacks_something_does_nothing_until_the_next_one(shell, capsys):
-    cells = [
-        "notebook.needs(False, 'two reward models')",
-        "a = 1",
-        "b = 1 / 0",
-        "notebook.needs(True, '')",
-        "c = 3",
-    ]
-    assert run(shell, *cells).success
-    assert (
-        capsys.readouterr().out
-        == "This section needs two reward models. Its cells are not executed.\n"
-    )
-    assert "a" not in shell.user_ns and shell.user_ns["c"] == 3
+def test_a_notebook_that_lacks_something_ends(capsys):
+    notebook.needs(True, "two reward models")
+    with pytest.raises(SystemExit):
+        notebook.needs(False, "two reward models")
+    said = "The rest of this notebook needs two reward models. It ends here.\n"
+    assert capsys.readouterr().out == said
 
 
 def test_a_small_model_goes_into_its_own_collection_only():
