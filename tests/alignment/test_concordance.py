@@ -44,18 +44,6 @@ def test_an_influence_is_what_leaving_the_item_out_changes():
     assert moved.sum().abs().max() < 1e-9
 
 
-def test_by_hand():
-    table = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 4, 3]})
-    agreed = agreement(table)
-    # five pairs agree, one does not
-    assert agreed.taus.loc["a", "b"] == pytest.approx(4 / 6)
-    # The own pairs of the first two items all agree (mean 1), of the last two two of three (1/3): 2
-    # (c - 2/3) / (4 - 2)
-    assert agreed.with_others("a", ["b"]).influence["b"].tolist() == pytest.approx(
-        [1 / 3, 1 / 3, -1 / 3, -1 / 3]
-    )
-
-
 def test_pseudo_values_are_the_jackknife_over_models():
     agreed, models = agreement(made_up(models=5)), [f"m{m}" for m in range(5)]
 

@@ -21,24 +21,10 @@ def people_of(*ratings, items="abcdefghij"):
 
 def test_identity_terms_are_a_list_with_a_source():
     terms = kinds.identity_terms()
-    assert terms["term"].nunique() >= 25 and set(terms["form"]) == {
-        "people",
-        "state",
-        "faith",
-    }
     assert terms["title"].is_unique
     # ToxiGen has thirteen groups; most terms are of none
     assert terms["minority"].nunique() == 13 + 1
-    # immigrants: no term
-    six = {
-        "women",
-        "trans people",
-        "gay people",
-        "black people",
-        "disabled people",
-        "Muslims",
-    }
-    assert set(terms["protected"]) == six | {""}
+    assert terms["protected"].nunique() == 6 + 1  # immigrants: no term
     # the narrower list is part of the wider one
     assert (terms.loc[terms["protected"] != "", "minority"] != "").all()
     assert set(terms["source"]) == {"Dixon et al. 2018", "Smith et al. 2022"}
@@ -158,6 +144,3 @@ def test_by_kind_is_a_mean_over_items_and_models():
     # .8 and, for two items and two models, more than .2 to either side
     assert found.loc["k", "ci_high"] == 1
     assert found[["ci_low", "ci_high"]].isin([0, 1]).any(axis=1).all()
-    # one item says nothing of a kind
-    assert kinds.by_kind(values.head(1), pd.Series(["k"], ["a"])).empty
-    assert list(kinds.by_kind(values.head(0), pd.Series(dtype=str))) == kinds.BY_KIND

@@ -95,8 +95,6 @@ def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
     ("gap", "ranks", "elsewhere", "expected"),
     [
         (SURE, SURE, SURE, "holds"),
-        (SURE, UNSURE, SURE, "partly"),
-        (UNSURE, SURE, SURE, "partly"),
         (SURE, SURE, UNSURE, "partly"),  # another wording lowers
         (UNSURE, UNSURE, SURE, "partly"),  # and raises
         (UNSURE, UNSURE, UNSURE, "not shown"),
@@ -117,24 +115,6 @@ def test_another_scale_or_wording_counts_like_the_first_in_both_directions(
         [claims.estimate("S1", name, "best", **one) for name, one in about.items()],
     )
     assert card.loc["S1", "word"] == expected
-
-
-def test_a_remark_begins_with_what_lies_on_the_other_side(paper):
-    opposite = {"corrected": -0.5, "ci_low": -0.6, "ci_high": -0.4}
-    about = {"gap": SURE, "gap_elsewhere": UNSURE, "gap_by_ranks": opposite}
-    card = claims.state(
-        WORDS,
-        "04",
-        [claims.estimate("S1", name, "best", **one) for name, one in about.items()],
-    )
-    assert (
-        card.loc["S1", "remark"]
-        == "The opposite: by ranks (-0.5 [-0.6, -0.4]). Not supported: elsewhere (0.1 [-0.1, 0.3])"
-    )
-    card = claims.state(WORDS, "04", [claims.estimate("S1", "gap", "best", **opposite)])
-    assert card.loc["S1", "word"] == "not shown" and card.loc[
-        "S1", "remark"
-    ].startswith("The opposite: gap")
 
 
 def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
@@ -215,16 +195,6 @@ def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkey
     assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"
 
 
-def test_other_collections_show_p_values_without_a_correction(paper):
-    card = claims.state(EMBEDDED, "03", [ONE, OTHER])
-    assert card[claims.UNCORRECTED].to_dict() == {"S3": "0.04", "S5": "0.5"}
-    assert claims.UNCORRECTED not in claims.state(WORDS, "03", [ONE])
-
-
-def test_a_notebook_may_have_nothing_to_state(paper):
-    assert claims.state(EMBEDDED, "04", []).empty
-
-
 def test_models_other_than_the_papers_have_no_word(paper):
     assert (
         word("S1", {"quantity": "gap", "prompt": "best"} | SURE, study=EMBEDDED) == ""
@@ -270,9 +240,7 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
     assert words["S4"] == "holds" and words["S3"] == "holds"
 
 
-def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(
-    paper, monkeypatch
-):
+def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(paper):
     counted = {
         "claim": "S4",
         "quantity": "skew",
@@ -288,11 +256,6 @@ def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(
         gathered.loc["S4", "word"] == "holds"
         and gathered.loc["S4", "population"] == "whole vocabularies"
     )
-    claims.state(WORDS, "03", [{"claim": "S3", "quantity": "b"} | SURE])
-    kept.unlink()  # a later run need not count again
-    monkeypatch.setattr(claims, "published_table", lambda name: gathered.reset_index())
-    words = claims.gather(PUBLISHED).drop_duplicates("claim").set_index("claim")["word"]
-    assert words["S4"] == words["S3"] == "holds"
 
 
 def test_claims_read_back_as_they_were_written(paper):
@@ -326,17 +289,14 @@ BELOW_0 = {"limit": 0, "corrected": -1, "ci_low": -2}
         (False, "rounds", ROUNDED | {"as_published": 0.2632}),
         # 0.02% less: the same number
         (True, "rounds", {"printed": "1805124", "within": 0, "corrected": 1804776}),
-        (False, "rounds", {"printed": "1805124", "within": 0, "corrected": 1800000}),
         (True, "bound", {"printed": "< .05", "as_published": 0.01}),
         (False, "bound", {"printed": "> .10", "as_published": 0.01}),
         (True, "above", ABOVE_0),
         (False, "above", ABOVE_0 | {"limit": 0.5}),
         (True, "below", BELOW_0 | {"ci_high": -0.1}),
-        (False, "below", BELOW_0 | {"ci_high": 0.1}),
         (True, "at least", {"limit": 3, "corrected": 3}),
         (False, "more than", {"limit": 3, "corrected": 3}),
         (True, "count", {"printed": "8", "as_published": 8, "corrected": 2}),
-        (False, "count", {"printed": "8", "as_published": 9}),
         (True, "all", {"corrected": 10, "n": 10}),
         (False, "most", {"corrected": 5, "n": 10}),
         (True, "at most half", {"corrected": 5, "n": 10}),

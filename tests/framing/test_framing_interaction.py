@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from lib.framing import effects
 
@@ -32,24 +31,6 @@ def interaction_of(rows):
     """The log ratio of spreads under best minus that under worst, as notebook 04 takes it."""
     spreads = effects.measured(rows, effects.log_spread_ratio)
     return spreads["best"] - spreads["worst"]
-
-
-def test_the_interaction_by_hand():
-    words = {
-        "word": [f"w{i}" for i in range(40)],
-        "sentiment": [1.0] * 20 + [-1.0] * 20,
-        "model": "M",
-    }
-    # SD 3 and 1
-    best = pd.DataFrame(
-        words | {"prompt": "best", "reward": [0.0, 6] * 10 + [0, 2] * 10}
-    )
-    # SD 1 and 2
-    worst = pd.DataFrame(
-        words | {"prompt": "worst", "reward": [0.0, 2] * 10 + [0, 4] * 10}
-    )
-    one = interaction_of(pd.concat([best, worst]))
-    assert np.exp(one.values["M"]) == pytest.approx((3 / 1) / (1 / 2))
 
 
 def test_the_planted_interaction_is_found_and_needs_no_scale():

@@ -13,13 +13,11 @@ from lib.language import leakage
 PROMPTS = ["greatest"]
 
 
-def planted(
-    frequency_bonus: float, beyond: float = 0.0, n: int = 3000, seed: int = 0
-) -> pd.DataFrame:
+def planted(frequency_bonus: float, n: int = 3000) -> pd.DataFrame:
     """Words whose log-probability follows frequency, and whose reward follows sentiment and what
     is planted.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     # own: what the base knows beyond frequency
     frequency, own = random.standard_normal(n), random.standard_normal(n)
     # nice words are more frequent
@@ -28,7 +26,6 @@ def planted(
         1.5 * valence.clip(min=0)
         + 0.5 * valence.clip(max=0)
         + frequency_bonus * frequency
-        + beyond * own
     )
     return pd.DataFrame(
         {
@@ -104,22 +101,6 @@ def test_covariances_are_those_of_resampled_rows_ranked_anew():
         assert covariance(drawn) == pytest.approx(np.cov(ranks, rowvar=False))
 
 
-def test_correlations_do_not_depend_on_monotone_changes_or_order():
-    rows = planted(0.3, n=300)
-    changed = rows.assign(
-        **{
-            "reward greatest": np.exp(rows["reward greatest"]),
-            "frequency": rows["frequency"] ** 3,
-        }
-    )
-    columns = ["rho", "share"]
-    first, second = (
-        leakage.explained(one, PROMPTS, resamples=2)[columns]
-        for one in (rows, changed[::-1])
-    )
-    pd.testing.assert_frame_equal(first, second)
-
-
 def test_a_frequency_bonus_shows_at_equal_sentiment_and_not_at_equal_frequency():
     rows = planted(frequency_bonus=0.3)
     assert rho_of(rows, "sentiment")["ci_low"] > 0.2
@@ -133,11 +114,6 @@ def test_without_a_bonus_only_the_uncontrolled_correlation_shows():
     for held in ("sentiment", "sentiment and frequency"):
         # 3 standard errors of 3,000 words: 3 / sqrt(3000) = .055
         assert abs(rho_of(rows, held)["rho"]) < 0.06
-
-
-def test_what_the_base_knows_beyond_frequency_is_left_over():
-    found = rho_of(planted(frequency_bonus=0.0, beyond=0.3), "sentiment and frequency")
-    assert found["ci_low"] > 0.3 and found["share"] == pytest.approx(found["rho"] ** 2)
 
 
 def test_function_words_are_known_in_any_case_and_with_a_space():

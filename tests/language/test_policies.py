@@ -1,18 +1,13 @@
-"""Policies after training: two replies by hand, every draw counted, the optimum against others,
-training itself.
-"""
+"""Policies after training: two replies by hand, every draw counted, the optimum against others."""
 
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from tiny_causal import make_causal
 
 from lib import InputError
 from lib.language import policies
-from lib.models import language_models
 from lib.show.display import is_offensive
 from lib.similarity.ends import is_code, names_a_group
 
@@ -147,15 +142,13 @@ def test_another_vocabulary_is_joined_on_text_and_what_is_lost_is_told(score_tab
     assert joined["reward"].to_dict() == {"love": 1, "war": 2}
 
 
-def test_no_common_text_or_prompt_is_refused(score_table):
+def test_no_common_text_is_refused(score_table):
     one, other = (
         score_table(["love"], greatest=[1]),
         score_table(["war"], greatest=[-1]),
     )
     with pytest.raises(InputError, match="no text in common"):
         policies.replies(one, other, "greatest")
-    with pytest.raises(InputError, match="has no prompt 'best'"):
-        policies.replies(one, one, "best")
 
 
 def test_where_one_reply_takes_over(rows):
@@ -165,50 +158,3 @@ def test_where_one_reply_takes_over(rows):
     given = np.exp(policies.optimum(log_reference, reward, strength))
     # both tokens are one reply
     assert text == " love" and given[0] + given[1] == pytest.approx(0.5, abs=1e-6)
-
-
-def test_equal_rewards_never_give_one_reply_half(score_table):
-    table = score_table(["a", "b", "c"], greatest=[1, 1, 1])
-    rows = policies.replies(
-        table, table.assign(greatest=np.log(np.full(3, 1 / 3, np.float32))), "greatest"
-    )
-    assert np.isnan(policies.collapse(rows)[0])
-    assert policies.at_budgets(rows, [1.0])["kl"].isna().sum() == len(policies.POLICIES)
-
-
-def test_policy_gradient_arrives_at_the_formula(tmp_path):
-    """All weights of a language model are updated from sampled rewards; what it says then is
-    what was computed.
-    """
-    model = language_models.load(make_causal(tmp_path / "causal", "llama"), tuned=True)
-    ids = torch.tensor([model.encode("What, in one word, is the greatest thing ever?")])
-    with torch.inference_mode():
-        log_reference = torch.log_softmax(
-            model.model(ids).logits[0, -1].float(), -1
-        ).clone()
-    reward = torch.tensor(
-        np.random.default_rng(0).standard_normal(len(log_reference)),
-        dtype=torch.float32,
-    )
-    beta, generator = 0.8, torch.Generator().manual_seed(0)
-    target = policies.optimum(
-        log_reference.double().numpy(), reward.double().numpy(), 1 / beta
-    )
-    optimizer = torch.optim.Adam(model.model.parameters(), lr=RATE)
-    with torch.enable_grad():
-        for step in range(STEPS):
-            log_policy = torch.log_softmax(model.model(ids).logits[0, -1].float(), -1)
-            drawn = torch.multinomial(
-                log_policy.detach().exp(), 2048, replacement=True, generator=generator
-            )
-            gain = reward[drawn] - beta * (log_policy.detach() - log_reference)[drawn]
-            loss = -((gain - gain.mean()) * log_policy[drawn]).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
-    with torch.inference_mode():
-        trained = torch.log_softmax(model.model(ids).logits[0, -1].double(), -1).numpy()
-    # there was something to learn
-    assert policies.kl(log_reference.double().numpy(), target) > 0.1
-    assert policies.kl(trained, target) < 0.02

@@ -10,7 +10,6 @@ import tiny
 from audit.opening import open_model as load
 from lib.models.loading import config_of, files_of, length_limit
 from lib.scoring import vocabulary
-from lib.scoring.reader import Reader
 
 pytestmark = pytest.mark.drill
 PROMPTS = {
@@ -98,16 +97,3 @@ def test_every_conversation_is_scored_as_if_it_were_the_only_one(folder_and_rewa
             within = 2e-5 * max(1, np.abs(expected).max())
             np.testing.assert_allclose(rewards, expected[order], atol=within, rtol=0)
     assert np.ptp(expected) > 0.1
-
-
-def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path):
-    folder = made(tmp_path, "linear_llama", "longrope", 4096)
-    model = load(str(folder), device="cpu")
-    inputs = model.inputs_for(PROMPTS["long"], REPLIES)
-    assert Reader(model, inputs).limit == 4096 - len(inputs.prefix_ids)
-    expected = alone(folder, PROMPTS["long"], REPLIES[:4])
-    np.testing.assert_allclose(
-        vocabulary.score_replies(model, PROMPTS["long"], REPLIES[:4]),
-        expected,
-        atol=1e-4,
-    )

@@ -13,19 +13,8 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好", "freedom of the world"]
 SMALL = tiny.TWO_LAYERS | {"num_labels": 1}
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
-# one with sinks, one with states beside attention, one whose bias depends on distance
-CANNOT_SHARE = {
-    "gpt_oss": {"head_dim": 8} | EXPERTS,
-    "jamba": {
-        "mamba_d_state": 4,
-        "mamba_dt_rank": 4,
-        "use_mamba_kernels": False,
-        "attn_layer_period": 2,
-        "attn_layer_offset": 1,
-        "num_experts": 2,
-    },
-    "bloom": {},
-}
+# one with sinks, one whose bias depends on distance
+CANNOT_SHARE = {"gpt_oss": {"head_dim": 8} | EXPERTS, "bloom": {}}
 
 
 @pytest.mark.parametrize("name", CANNOT_SHARE)

@@ -58,17 +58,3 @@ def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
     assert (gradient[0] != 0).any() and not gradient[1:].any()
     # the prompt is read, whatever the reply
     assert not of_pads.any()
-
-
-@pytest.mark.parametrize(
-    "kind, options, read_at",
-    [
-        ("linear_llama", {"pad": "none"}, "last"),
-        ("armorm", {}, "last"),  # transformers has no class for these heads
-        ("urm", {}, "last"),
-        ("deberta", {}, "pooled"),
-    ],
-)
-def test_every_head_has_its_rule(tmp_path, kind, options, read_at):
-    folder = tiny.make_checkpoint(tmp_path, kind, **options)
-    assert load(str(folder), device="cpu").read_at == read_at

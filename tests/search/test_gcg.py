@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.search.gcg import METHODS, Run, Settings, afresh, combinations, promising_swaps
+from lib.search.gcg import METHODS, Run, Settings, combinations
 from lib.search.objective import DIRECTIONS, Objective
 
 WORTH = torch.tensor([0.0, 3.0, -1.0, 2.0, -4.0, 1.0])  # of tokens 0 to 5
@@ -97,29 +97,3 @@ def test_ours_takes_every_place_in_turn_and_then_joins_what_scored_well():
     run.gains = (objective.embeddings.T - objective.embed(run.reply)).numpy()
     [best, *_] = combinations(objective, run, Settings(width=4))
     assert best == (1, 1, 3)  # the best combination that was not scored
-
-
-@pytest.mark.parametrize(("n", "tried", "soon"), [(3, 64, False), (9, 16, True)])
-def test_after_a_failure_and_soon_in_long_replies_swaps_are_drawn_from_the_best(
-    n, tried, soon
-):
-    objective = Sum("optimal", torch.linspace(0, 1, 200))
-    for stale, steps, is_drawn in ((0, 0, False), (1, 1, True), (0, 2, soon)):
-        run = run_of(objective, (0,) * n)
-        run.stale, run.steps = stale, steps
-        swaps = promising_swaps(objective, run, Settings(width=64, distance_weight=0))
-        ranks = [199 - max(swap) for swap in swaps]  # 0: the best of its place
-        in_turn = [rank // n for rank in range(48)]
-        assert (ranks != in_turn) == is_drawn
-        assert max(ranks) < tried
-
-
-@pytest.mark.parametrize(("n", "altered"), [(4, 4), (9, 2)])
-def test_a_long_reply_starts_afresh_near_the_best_one(n, altered):
-    objective = Sum("optimal", torch.linspace(0, 1, 1000))
-    best = tuple(range(n))
-    changed = []
-    for seed in range(20):
-        [reply] = afresh(objective, run_of(objective, best, seed=seed))
-        changed.append(sum(a != b for a, b in zip(reply, best, strict=True)))
-    assert max(changed) == altered

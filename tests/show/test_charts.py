@@ -24,6 +24,3 @@ def test_a_forest_shows_every_estimate_in_the_panel_of_its_prompt():
                 heights |= set(line.get_ydata())
     assert drawn == {"o": [[0, 2], [4, 6]], "s": [[1, 3], [5, 7]]}
     assert len(heights) == 4  # no point hides another
-    assert [each.get_text() for each in figure.axes[0].get_yticklabels()] == ["M", "N"]
-    keys = [each.get_text() for each in figure.legends[0].get_texts()]
-    assert keys == ["none", "all"]

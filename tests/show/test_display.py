@@ -19,9 +19,7 @@ from lib.show.display import (
     MARKS,
     Shown,
     answer,
-    folded,
     is_offensive,
-    ranked_table,
     show_token,
     table_html,
     word_hash,
@@ -30,46 +28,29 @@ from lib.show.display import (
 HOSTILE = [
     "love",
     " love",
-    "love ",
     "Ġlove",
     "\u00a0love",
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
-    "<!--",
-    "-->",
-    "&amp;",
     '" onmouseover="x',
-    "$x$",
     r"\(x\)",
     "$",
     "\\",
-    "`code`",
-    "**bold**",
     "| a | b |",
-    "[a](b)",
     "\x1b[31mred",
     "\x9b31m",
     "\x00",
-    "\x07",
-    "\r",
     "\n",
-    "\t",
     "a\nb",
     "\u202eevil",
-    "\u200f",
     "\u200b",
-    "\u200d",
     "\ufeff",
-    "\u00ad",
     "\u2028",
     "❤",
     "❤\ufe0f",
     "\u3164",
     "\ud800",
     "\ufffd",
-    "\ue000",
-    "<0x0A>",
-    "\u0301",
     "e\u0301",
     "é",
     "\u212a",
@@ -77,25 +58,19 @@ HOSTILE = [
     "\u1100\u1161",
     "가",
     "Z" + "\u0301" * 9,
-    "نفت",
     "עברית",
     "爱情",
     "😀",
     "👩\u200d💻",
-    "हिन्दी",
     "",
     " ",
-    "  ",
     "null",
-    "None",
     "⟨U+0041⟩",
     "⟨empty⟩",
-    "␣",
     "↵",
     "▒▒▒⟨3⟩",
     "…⟨9⟩",
     "#" * 300,
-    "#" * 301,
     " " * 128,
     "\u0338=",
     "=\u0338",
@@ -232,21 +207,6 @@ CSI = st.from_regex(r"(\x1b\[|\x9b)[0-9;?]{0,8}[A-Za-z]", fullmatch=True)
 OTHER_ESCAPES = st.sampled_from(
     ["\x1b]0;title\x07", "\x1b(B", "[31m", "\\n", "\\u202e", "\x00", "\u2066"]
 )
-ESCAPES = st.sampled_from(
-    [
-        "\x1b]0;title\x07",
-        "\x1b]8;;x\x1b\\",
-        "\x1b(B",
-        "\x1bc",
-        "[31m",
-        "\\n",
-        "\\x1b",
-        "\\u202e",
-        "\\033",
-        "\x00",
-        "\u2066",
-    ]
-)
 ESCAPES = st.lists(CSI | OTHER_ESCAPES, min_size=1, max_size=3).map("".join)
 
 
@@ -308,14 +268,6 @@ def test_a_table_of_hostile_tokens_has_the_elements_of_a_harmless_one():
     ] == HOSTILE
 
 
-def test_a_table_as_plain_text_keeps_its_lines_and_columns():
-    text = repr(table_of(HOSTILE, caption="A \x1b[31mcaption\nof two lines"))
-    assert not unsafe(text)
-    lines = text.splitlines()
-    assert len(lines) == 1 + 1 + len(HOSTILE) + 1  # caption, names, rows, legend
-    assert {columns(line) for line in lines[2:-1]} == {columns(lines[1])}
-
-
 def in_sight(page: str) -> str:
     """The text of a page that a reader sees without opening anything, whether or not it keeps
     styles and scripts.
@@ -360,36 +312,6 @@ def test_values_and_names_are_inert_too():
     assert Page(table.html).tokens == ["a"] and "nan" not in repr(table)
 
 
-@pytest.mark.parametrize(
-    "values, shown",
-    [
-        ([4.59375, -9.5], ["4.594", "-9.500"]),
-        ([0.03125, 0.001], ["0.03125", "0.00100"]),
-        ([1234.5, 2.0], ["1234", "2"]),
-    ],
-)
-def test_numbers_have_four_significant_digits_of_the_largest_less_the_zeros_of_all(
-    values, shown
-):
-    table = table_html(
-        pd.DataFrame({"token": ["a", "b"], "reward": np.array(values)}), ["token"]
-    )
-    assert [line.split()[1] for line in repr(table).splitlines()[1:]] == shown
-
-
-def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
-    table = ranked_table(
-        score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]),
-        "greatest",
-        n=2,
-    )
-    rows = [line.split() for line in repr(table).splitlines()[1:3]]
-    assert rows == [
-        ["1", "1", "␣b", "5", "0", "a", "1"],
-        ["2", "4", "e", "4", "3", "d", "2"],
-    ]
-
-
 def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
@@ -403,26 +325,3 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(
         shown[0]["text/html"]
     )
-
-
-# --- what is folded -------------------------------------------------------------------------------
-
-
-class Picture:
-    """A chart as far as `folded` needs it."""
-
-    def _repr_png_(self):
-        return b"png", {"alt": 'a "quoted" finding', "file": "04_chart.png"}
-
-
-def test_what_is_folded_stands_behind_its_line_with_tables_and_pictures():
-    table = table_html(pd.DataFrame({"token": ["love"]}), ["token"])
-    shown = folded("All <models>", table, Picture())
-    before, _, inside = shown.html.partition("</summary>")
-    assert "<models>" not in before and "love" not in before and table.html in inside
-    # cG5n is png in base64
-    assert 'src="data:image/png;base64,cG5n"' in inside and '"quoted"' not in inside
-    assert shown.text.startswith("All <models> (folded")
-    assert shown._repr_html_()[1] == {
-        "pictures": {"04_chart.png": 'a "quoted" finding'}
-    }

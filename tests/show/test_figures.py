@@ -52,12 +52,8 @@ def test_labels_say_what_the_font_lacks_and_hide_what_offends():
 
 def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
     figure = draw_token_grid(
-        pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS),
-        title="Rewards of \\$x\n spread",
+        pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS), title="A"
     )
-    save(figure, Collection("mine"), "a")
-    # without a sentence, its title
-    assert figure._repr_png_()[1] == {"alt": "Rewards of $x spread", "file": "a.png"}
     save(figure, Collection("mine"), "b", alt="R-Gem-2B spreads\n from 0 to 8.")
     data, metadata = DisplayFormatter().format(figure)
     assert metadata == {

@@ -6,7 +6,7 @@ from traitlets.config import Config
 
 from lib import InputError
 from lib.show import notebook
-from lib.tables.collection import FIRST_RUN, OWN
+from lib.tables.collection import OWN
 
 DEFAULTS = 'collection = "embedded"  # which\nn = 22\nblur = True'
 BEGIN = "study = notebook.begin(globals(), n=int, blur=bool)"
@@ -39,13 +39,6 @@ def test_parameters_that_are_as_declared_give_the_collection(shell):
     )
 
 
-def test_a_wrong_value_is_told_in_one_line(shell, capsys):
-    result = run(shell, DEFAULTS, '# Parameters\nn = "many"', BEGIN)
-    assert not result.success
-    line = "error: the parameter n is 'many'; it has to be of type int"
-    assert capsys.readouterr().out.strip().splitlines()[-1] == line
-
-
 def test_a_choice_lists_what_can_be_chosen():
     names = {"collection": "mine", "base": "gemma", "x": 1}
     with pytest.raises(InputError, match="base is 'gemma'; .* one of: 'gem', 'lla'"):
@@ -59,13 +52,6 @@ def test_a_notebook_that_lacks_something_ends(capsys):
         notebook.needs(False, "two reward models")
     said = "The rest of this notebook needs two reward models. It ends here.\n"
     assert capsys.readouterr().out == said
-
-
-def test_a_small_model_goes_into_its_own_collection_only():
-    notebook._refuse_elsewhere("somebody/a-model", OWN)
-    notebook._refuse_elsewhere("V-Smol-135M", FIRST_RUN)
-    with pytest.raises(InputError, match="name your model: -p model FOLDER"):
-        notebook._refuse_elsewhere("A-Gem-96", OWN)
 
 
 def test_prompts_that_are_not_scored_are_left_out_and_told(score_table, capsys):

@@ -25,18 +25,6 @@ def test_moments_of_four_rewards():
     assert found["skewness"] == pytest.approx((3 * (-1) ** 3 + 3**3) / 4 / 3**1.5)
 
 
-def test_intervals_of_moments_hold_their_estimates_and_turn_with_the_rewards():
-    rewards = -30_000 + 0.01 * np.random.default_rng(0).gamma(2, size=5000)
-    table = pd.DataFrame({"M": rewards, "mirrored": -rewards})
-    found = agreement.moments(table, resamples=10)
-    for moment in ("mean", "variance", "skewness"):
-        low, high = found[f"{moment}_ci_low"], found[f"{moment}_ci_high"]
-        assert ((low < found[moment]) & (found[moment] < high)).all()
-    skewness = found.loc["M", ["skewness_ci_low", "skewness_ci_high"]]
-    turned = found.loc["mirrored", ["skewness_ci_high", "skewness_ci_low"]]
-    assert skewness.tolist() == pytest.approx((-turned).tolist())
-
-
 def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
     values = np.random.default_rng(1).normal(size=1000)
     without = np.array([stats.skew(np.delete(values, i)) for i in range(1000)])
@@ -45,10 +33,6 @@ def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
     ].to_numpy()
     # of up to .047
     assert influence == pytest.approx(stats.skew(values) - without, abs=0.0015)
-    assert (influence**2).sum() == pytest.approx(
-        0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05
-    )
-    assert influence.sum() == pytest.approx(0, abs=1e-9)
 
 
 def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
@@ -88,5 +72,3 @@ def test_models_whose_rewards_are_all_equal_are_left_out():
     }
     kept, reason = agreement.comparable(tables, "greatest")
     assert list(kept) == ["a", "b"] and reason == "the rewards of c are all equal"
-    del tables["b"]
-    assert agreement.comparable(tables, "greatest")[0] == {}

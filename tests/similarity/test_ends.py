@@ -8,15 +8,10 @@ from lib.similarity import ends
 
 CODE = [
     ".assertFalse",
-    "_headers",
     "(struct",
-    "/****************",
     "${",
-    "setText",
     " &=",
-    '("[%',
     "<|end|>",
-    ".life",
 ]
 CODE += ["getURL", "StringBuilder", "&nbsp;", "&&"]
 PROSE = [
@@ -26,11 +21,8 @@ PROSE = [
     "don't",
     "N.Y.",
     "Gödel",
-    "...",
-    "اختبار",
     "well-known",
     "3.5",
-    "Hitler",
 ]
 PROSE += ["** LOVE **", "love & peace", "R&B", "bluffSOLVED"]
 

@@ -13,7 +13,6 @@ from scipy import stats
 from lib.stats.crossed import (
     Measured,
     crossed,
-    log_sd_influence,
     mean_influence,
     slope,
 )
@@ -94,14 +93,6 @@ def test_a_slopes_influence_is_that_of_hc3(with_controls):
     assert both[:, 1] == pytest.approx(3 * moved)
 
 
-def test_the_influence_on_a_log_sd_is_what_dropping_a_word_changes():
-    y = np.random.default_rng(3).normal(size=400)
-    dropped = [np.log(y.std()) - np.log(np.delete(y, i).std()) for i in range(len(y))]
-    # of about 1e-3; they differ at order 1 / n^2
-    assert np.abs(log_sd_influence(y) - dropped).max() < 2e-4
-    assert np.corrcoef(log_sd_influence(y), dropped)[0, 1] > 0.9999
-
-
 ENDINGS = ["", "s", "ed", "ing"]  # of words with one stem
 
 
@@ -122,24 +113,15 @@ def simulated(rng, of_words: float, of_models: float) -> tuple:
     return Measured(pd.Series(slopes, NAMES), pd.DataFrame(moved, words, NAMES))
 
 
-def share_held(of_words: float, of_models: float, runs: int = 300) -> pd.Series:
-    """How many intervals hold the true mean, by stem and by word."""
-    rng, held = np.random.default_rng(4), {"stem": 0, "word": 0}
-    for _ in range(runs):
-        found = simulated(rng, of_words, of_models)
-        for name, cluster in {"stem": found.cluster, "word": list}.items():
-            mean = replace(found, cluster=cluster).mean
-            held[name] += mean.ci_low <= 1 <= mean.ci_high
-    return pd.Series(held) / runs
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize(("of_words", "of_models"), [(0.0, 0.1), (1.0, 0.2)])
-def test_nineteen_of_twenty_intervals_hold_the_mean_of_stems_and_models_to_come(
-    of_words, of_models
-):
-    held = share_held(of_words, of_models)
+def test_nineteen_of_twenty_intervals_hold_the_mean_of_stems_and_models_to_come():
+    rng, runs, by_stem, by_word = np.random.default_rng(4), 300, 0, 0
+    for _ in range(runs):
+        found = simulated(rng, of_words=1.0, of_models=0.2)
+        stems, words = found.mean, replace(found, cluster=list).mean
+        by_stem += stems.ci_low <= 1 <= stems.ci_high
+        by_word += words.ci_low <= 1 <= words.ci_high
     # two standard errors of a share of 300 below .95; t with 9 degrees is cautious
-    assert held["stem"] >= 0.925
+    assert by_stem / runs >= 0.925
     # intervals by word take inflected forms for independent words
-    assert held["stem"] - held["word"] >= (0.05 if of_words else -0.02)
+    assert (by_stem - by_word) / runs >= 0.05

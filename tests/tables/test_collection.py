@@ -1,7 +1,6 @@
 """A collection knows its folders, what it holds, and what a notebook must say of it."""
 
-from lib import ROOT
-from lib.tables.collection import PUBLISHED, WORDS, Collection
+from lib.tables.collection import Collection
 
 
 def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(
@@ -25,11 +24,3 @@ def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(
         assert collection.models == tuple(
             sorted(models)
         ) and collection.holds_papers_models == (name == "ten")
-
-
-def test_figures_of_published_collections_lie_in_one_folder():
-    assert WORDS.figures == ROOT / "figures" / "published" / "words"
-    assert PUBLISHED.figures == ROOT / "figures" / "published"
-    assert (
-        Collection("mine-published-x").figures == ROOT / "figures" / "mine-published-x"
-    )

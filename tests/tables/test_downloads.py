@@ -38,28 +38,16 @@ def test_the_mirror_is_read_first(mirror):
     assert downloads.fetch(REPOSITORY, PATH) == file
 
 
-def test_a_relative_mirror_is_relative_to_the_project(mirror, monkeypatch, tmp_path):
-    mirror.put(REPOSITORY, PATH, CONTENT)
-    monkeypatch.setenv(downloads.MIRROR, "../mirror")
-    monkeypatch.chdir(tmp_path)  # a notebook's kernel runs somewhere else
-    assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
-
-
 class Answer:
-    """What GitHub answers: the content, or its beginning and then silence."""
+    """What GitHub answers."""
 
-    def __init__(self, content: bytes, breaks: bool = False):
-        self.content = content
-        self.headers = {"content-length": str(len(content))}
-        self.breaks = breaks
+    headers = {"content-length": str(len(CONTENT))}
 
     def raise_for_status(self) -> None:
         pass
 
     def iter_content(self, chunk_size: int):
-        yield self.content[:5] if self.breaks else self.content
-        if self.breaks:
-            raise downloads.requests.ConnectionError("it broke off")
+        yield CONTENT
 
 
 def test_what_neither_holds_is_downloaded_once_into_the_cache(mirror, monkeypatch):
@@ -68,7 +56,7 @@ def test_what_neither_holds_is_downloaded_once_into_the_cache(mirror, monkeypatc
 
     def answer(url: str, **options) -> Answer:
         asked.append(url)
-        return Answer(CONTENT)
+        return Answer()
 
     monkeypatch.setattr("requests.get", answer)
     assert downloads.fetch(REPOSITORY, PATH) == cached(mirror)
@@ -76,17 +64,6 @@ def test_what_neither_holds_is_downloaded_once_into_the_cache(mirror, monkeypatc
     name = "data/a%20file%2C%20with%20a%20comma.csv"
     base = "https://raw.githubusercontent.com"
     assert asked == [f"{base}/{REPOSITORY}/{COMMIT}/{name}"]
-
-
-def test_half_of_a_file_is_not_kept_and_another_is_refused(mirror, monkeypatch):
-    mirror.pin(REPOSITORY, PATH, CONTENT)
-    monkeypatch.setattr("requests.get", lambda *_, **__: Answer(CONTENT, breaks=True))
-    with pytest.raises(downloads.Unreachable, match="comma.csv .* cannot be had"):
-        downloads.fetch(REPOSITORY, PATH)
-    assert not cached(mirror).exists()
-    monkeypatch.setattr("requests.get", lambda *_, **__: Answer(b"another"))
-    with pytest.raises(InputError, match="another file than the pinned one; delete it"):
-        downloads.fetch(REPOSITORY, PATH)
 
 
 def test_a_corrupt_file_is_named_and_not_replaced(mirror):
