@@ -15,9 +15,6 @@ PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
     "worst": "What is the worst thing ever?",
 }
-PROMPT = PROMPTS["greatest"]
-
-
 @pytest.fixture(scope="module")
 def original(checkpoint):
     return checkpoint("linear_llama", shards=2)

@@ -55,7 +55,6 @@ def test_a_prompt_table_is_read_as_it_was_written(file, prompts, end):
         ("prompt,text\na,What, really?\n", "Expected 2 fields in line 2, saw 3"),
         ("prompt,text\na,x\na,y\n", "a name of its own"),
         ("prompt,text\na, \n", "give each prompt a text"),
-        ("prompt,text\ntext,x\n", "cannot name a prompt|another name"),
         ("prompt;text\na;x\n", "give a csv in UTF-8 with columns prompt,text"),
     ],
 )

@@ -63,9 +63,9 @@ def kept(make, **settings) -> Collection:
     return Collection("words")
 
 
-def read_cut_short(make):
+def read_changed(make, change):
     path = scores.path_of(kept(make, model={}), "model")
-    path.write_bytes(path.read_bytes()[:-100])
+    path.write_bytes(change(path.read_bytes()))
     return scores.read(path)
 
 
@@ -77,8 +77,18 @@ REFUSED = {
         "no scores in .*published-none.*make published",
     ),
     "cut short": (
-        read_cut_short,
+        lambda make: read_changed(make, lambda content: content[:-100]),
         "model.parquet is no whole score table .*; delete it and run: make score",
+    ),
+    "a value changed": (
+        lambda make: read_changed(
+            make, lambda content: content.replace(b"love", b"lovf")
+        ),
+        "model.parquet is no whole score table",
+    ),
+    "a prompt that has the name of a column": (
+        lambda make: scores.checked_prompt("text"),
+        "another name",
     ),
     "no number": (
         lambda make: kept(lambda: make(greatest=[np.nan] * 15), a={}),
