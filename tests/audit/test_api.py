@@ -5,13 +5,12 @@ nothing of this folder.
 import doctest
 
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import refusal_of
 
 import audit
 from audit import api
-from lib.scoring import reader, vocabulary
+from lib.scoring import vocabulary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 
@@ -27,7 +26,7 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
     assert read == ["love", "war", "love"]
 
 
-def test_rows_and_conversations_are_scored_each_by_itself(folder):
+def test_rows_are_scored_each_by_itself(folder):
     model = audit.load(folder, device="cpu")
     prompts, replies = [PROMPT, "Why?", PROMPT], ["love", "love", "war"]
     rows = audit.score(model, prompts, replies)
@@ -35,10 +34,6 @@ def test_rows_and_conversations_are_scored_each_by_itself(folder):
     alone = [audit.score(model, asked, [reply])["reward"][0] for asked, reply in pairs]
     assert rows["reply"].tolist() == replies
     assert rows["reward"].to_numpy() == pytest.approx(np.array(alone), abs=1e-5)
-    user = {"role": "user", "content": PROMPT}
-    conversation = [user, {"role": "assistant", "content": "love"}]
-    one = audit.score(model, PROMPT, ["love"])
-    pd.testing.assert_frame_equal(model.score([conversation]), one)
 
 
 def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
@@ -53,28 +48,11 @@ def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
     assert [test.name.rpartition(".")[2] for test in examples] == ["load", "score"]
 
 
-def test_so_many_replies_are_read_together_at_most(folder, monkeypatch):
-    model, sizes = audit.load(folder, device="cpu"), []
-    prompts = [PROMPT, "Why?", PROMPT, "Who?", "Why?"]
-    replies = ["love", "war", "hate and love", "no", "hope"]
-    usual, rewards = model.score(prompts, replies), reader.Reader.rewards
-
-    def counted(read, suffixes):
-        sizes.append(len(suffixes))
-        return rewards(read, suffixes)
-
-    monkeypatch.setattr(reader.Reader, "rewards", counted)
-    two = model.score(prompts, replies, batch_size=2)
-    assert max(sizes) <= 2 and sum(sizes) == 5
-    pd.testing.assert_frame_equal(two, usual, atol=1e-5)
-
-
 def test_what_is_misspelt_or_no_list_of_texts_is_one_line(folder):
     model = audit.load(folder, device="cpu")
     for call, line in (
         (lambda: audit.load(folder, devise="cpu"), "write device"),
         (lambda: model.score(PROMPT, "love"), "lists of one length"),
-        (lambda: model.score([3], ["a"]), "row 1 has no texts"),
         (lambda: model.score(PROMPT, ["a"], batch_size=0), "batch_size"),
     ):
         refusal_of(call, line)

@@ -104,7 +104,3 @@ def test_the_command_prints_and_writes_both_models(checkpoint, tmp_path, capsys)
     assert (of_one["mean"].dropna() == 2.5).all()  # words 1 to 4, equally likely
     assert table["random_low"].notna().any()
     assert list(table["model"].unique()) == [one, other, f"{other} minus {one}"]
-
-    pool[:16].to_csv(file, index=False)
-    assert run.main(["bestofn", one, str(file)]) == 2
-    assert "5 prompts at least" in capsys.readouterr().err

@@ -41,11 +41,9 @@ def test_on_cpus_a_model_takes_the_cores_of_a_node():
     assert commands.place(70 * GB, NODE, 0) == {"num_cpus": 16}  # layer by layer
 
 
-@pytest.mark.parametrize("address", ["head", "127.0.0.1:1"])
-def test_where_no_head_answers_one_line_says_so(address):
-    words = f"^no Ray head answers at '{address}' .*ray start --head"
-    with pytest.raises(InputError, match=words):
-        commands.reproduce(address)
+def test_where_no_head_answers_one_line_says_so():
+    with pytest.raises(InputError, match="^no Ray head answers at '127.0.0.1:1' "):
+        commands.reproduce("127.0.0.1:1")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import torch
 from conftest import refusal_of
 from tiny_causal import make_causal
 
+from audit.check import checking
 from audit.reading import implicit
 from lib.models import language_models
 from lib.scoring import vocabulary
@@ -71,19 +72,9 @@ def test_rewards_are_the_log_ratio_of_whole_conversations(pair):
     assert np.ptp(rewards) > 0.05
 
 
-def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
-    model, path = implicit.load(*pair), tmp_path / "table.parquet"
-    one = {"greatest": PROMPT}
-    table = vocabulary.score_vocabulary(model, one, path, progress=False)
-    some = table.sample(20, random_state=0)
-    direct = vocabulary.score_replies(model, PROMPT, some["text"].tolist())
-    assert some["greatest"].to_numpy() == pytest.approx(direct, abs=1e-4)
-    assert table.attrs["metadata"]["head"].startswith("implicit: 1 (log policy - log ")
-    other = implicit.load(pair[1], pair[0])
-    refusal_of(
-        lambda: vocabulary.score_vocabulary(other, one, path, progress=False),
-        "other settings",
-    )
+def test_a_check_takes_a_language_model_over_its_reference(pair):
+    policy, reference = pair
+    assert set(checking.check(policy, reference=reference).wrong) <= {"pairs"}
 
 
 def test_other_vocabularies_are_refused(tmp_path):

@@ -48,7 +48,6 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
     "spoil",
     [
         lambda rows: pd.concat([rows, rows[:1]]),
-        lambda rows: rows[1:],
         lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]),
     ],
 )
@@ -60,14 +59,8 @@ def test_the_first_text_without_one_finite_reward_is_named(few, tmp_path, spoil)
     assert STUDY.models == ()
 
 
-def test_rewards_from_outside_go_into_a_collection_of_ones_own(few):
-    rewards = pd.DataFrame(0.5, outside.replies(), list(measures.PROMPTS))
-    for foreign in map(Collection, ("embedded", "published-words")):
-        refusal_of(lambda: outside.write_table(rewards, "x", foreign), "another")  # noqa: B023
-
-
-def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_what_it_lacks(
-    monkeypatch, tmp_path, capsys
+def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards(
+    monkeypatch, tmp_path
 ):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     asked, vader = outside.texts(), measures.lexicon("vader")
@@ -76,12 +69,8 @@ def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_wha
     scored.to_csv(tmp_path / "rewards.csv", index=False)
     assert run.main(["import", str(tmp_path / "rewards.csv"), "--name", "judge"]) == 0
     assert run.main(["card", "judge"]) == 0
-    printed = capsys.readouterr().out
-    assert measures.MEASURES.loc["sentiment_greatest", "above"] in printed
     table = pd.read_csv(STUDY.figures / "card-judge.csv").set_index("measure")
     rewards = measures.rewards_in(scored.pivot_table("reward", "reply", "prompt_name"))
     expected = measures.of_model(rewards, 0.5)["estimate"].drop("read_as_itself")
     assert table["estimate"].to_dict() == pytest.approx(expected.to_dict(), rel=1e-4)
     assert table["random_low"].isna().all()
-    page = (STUDY.figures / "card-judge.html").read_text()
-    assert "No random heads were tried" in page and "No model" in page

@@ -18,7 +18,6 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from audit import api
 from audit.check import checking, why
-from audit.opening import open_model
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 
@@ -26,12 +25,12 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 class Fake:
     """A server of the checkpoint in a folder. `sent` are the inputs of each request."""
 
-    def __init__(self, folder, squash=False, labels=1, models=1):
+    def __init__(self, folder, squash=False, labels=1):
         self.model = AutoModelForSequenceClassification.from_pretrained(
             folder, attn_implementation="eager"
         ).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.listed = [{"id": f"rm{i}", "root": str(folder)} for i in range(models)]
+        self.listed = [{"id": "rm", "root": str(folder)}]
         self.squash, self.labels, self.sent = squash, labels, []
 
     @torch.no_grad()
@@ -94,19 +93,11 @@ def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
     return np.array([fake.reward(row, False) for row in ids])
 
 
-KINDS = {
-    "llama": ("linear_llama", {}),
-    "opens a turn": ("linear_llama", {"template": "extra_header"}),
-    "gemma": ("linear_gemma2", {}),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
 def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(
     serve, tmp_path, kind
 ):
-    name, options = KINDS[kind]
-    url, fake = serve(tiny.make_checkpoint(tmp_path / "model", name, **options))
+    url, fake = serve(tiny.make_checkpoint(tmp_path / "model", kind))
     # as clients of OpenAI name it
     model = api.load(url + "/v1/")
     assert model.nickname == url.removeprefix("http://").replace(":", "-")
@@ -131,11 +122,7 @@ def test_a_check_equals_that_of_the_folder(serve, folder):
         assert served[name].found == here[name].found
 
 
-@pytest.mark.parametrize(
-    ("bos", "line"),
-    [("single", "Equal: "), ("double", "It fed two beginning-of-sequence tok")],
-)
-def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
+def test_why_asks_the_server(serve, folder, tmp_path):
     url, fake = serve(folder)
     asked = [
         (f"Why {word}?", f"{word} is {word}. " * n)
@@ -143,28 +130,24 @@ def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
         for word in ("love", "war", "hope", "pain")
     ]
     rows = pd.DataFrame(asked, columns=["prompt", "reply"])
-    rows["reward"] = [plain_rewards(fake, p, [reply], bos)[0] for p, reply in asked]
+    rows["reward"] = [
+        plain_rewards(fake, p, [reply], "double")[0] for p, reply in asked
+    ]
     rows.to_csv(tmp_path / "rewards.csv", index=False)
     given = why.read_rewards(tmp_path / "rewards.csv")
-    assert why.explain(url, given).line.startswith(line)
+    line = why.explain(url, given).line
+    assert line.startswith("It fed two beginning-of-sequence tokens")
 
 
-def test_a_server_with_other_numbers_or_tokens_is_refused(serve, folder, tmp_path):
+def test_a_server_with_other_numbers_or_tokens_is_refused(serve, folder):
     for faults, words in (
         ({"squash": True}, "use_activation"),
         ({"labels": 2}, "gives no answer that"),
-        ({"models": 2}, "serves 2 models"),
     ):
         refusal_of(lambda faults=faults: api.load(serve(folder, **faults)[0]), words)
     url, fake = serve(folder)
     refusal_of(lambda: api.load(url, stream=True), "decided by the server")
-    refusal_of(lambda: open_model(url, url), url)
     fake.listed[0]["root"] = "/not/on/this/machine"
     refusal_of(lambda: api.load(url), "--tokenizer ")
-    (tmp_path / "own.jinja").write_text(tiny.TEMPLATES["llama3"])
-    model = api.load(url, tokenizer=folder, template=tmp_path / "own.jinja")
-    assert model.tokenizer.chat_template == tiny.TEMPLATES["llama3"]
     fake.tokenizer = tiny.make_tokenizer("gemma", template="gemma")
     refusal_of(lambda: api.load(url, tokenizer=folder), "into other tokens")
-    refusal_of(lambda: api.load("http://127.0.0.1:9"), "gives no answer that")
-    refusal_of(lambda: api.load(folder, tokenizer=folder), "'tokenizer' is for")

@@ -7,13 +7,11 @@ import numpy as np
 import oracle
 import pytest
 import tiny
-import torch
 from conftest import refusal_of
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, LlamaConfig
 
 from audit.opening import open_model as load
 from lib.scoring import vocabulary
-from lib.search.objective import Objective, allowed_ids
 
 PROMPT, REPLIES = "What is best?", ["love", " hate and war", "hope", "你好"]
 HEADS = {"untied": "yes,no", "capped": "love,Hate", "blank": "maybe,no"}
@@ -57,30 +55,8 @@ def test_rewards_are_logits_of_the_models_own_class(folders, name, stream):
         assert np.ptp(rewards) > 1e-2 and model.revision.endswith(f" head {head}")
 
 
-def test_gradients_are_those_of_the_language_models_own_logits(folders):
-    model = load(folders["untied"], device="cpu", head="yes,no")
-    objective = Objective(
-        model, PROMPT, "optimal", allowed_ids(model), reply_mode="ids"
-    )
-    reply = tuple(objective.allowed[[3, 50, 90]].tolist())
-    [ids] = oracle.input_ids(model.tokenizer, PROMPT, [reply], reply_mode="ids")
-    own = AutoModelForCausalLM.from_pretrained(folders["untied"], dtype=torch.float32)
-    table = own.get_input_embeddings()
-    embedded = table(torch.tensor([ids])).detach().requires_grad_()
-    both = model.tokenizer.convert_tokens_to_ids(["yes", "no"])
-    yes, no = own.eval()(inputs_embeds=embedded).logits[0, -1, both]
-    (yes - no).backward()
-    closing = len(objective.conversation.closing_ids)
-    place = slice(-closing - 3, -closing)
-    gradient, here = embedded.grad[0, place], embedded[0, place]  # (3, d)
-    there = table.weight[objective.allowed]
-    gains = gradient @ there.T - (gradient * here).sum(1, keepdim=True)
-    [found] = objective.gains([reply])
-    np.testing.assert_allclose(found, gains.detach(), rtol=0, atol=1e-4)
-
-
 def test_names_that_are_not_one_token_each_are_refused(folders):
-    for head in ("yes,perhaps", "yes,yes", "yes,no,yes", "yes,", "linea"):
+    for head in ("yes,perhaps", "yes,yes", "linea"):
         refusal_of(
             lambda head=head: load(folders["untied"], device="cpu", head=head),
             "--head yes,no",

@@ -20,22 +20,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_vocabulary_is_fed_as_score_tables_say(folder, tmp_path):
-    tokenizer, _ = tokenizers.open_tokenizer("Llama 3", folder)
-    table = tokenizers.as_fed(tokenizer).set_index("token")
-    assert table.loc["Ġlove", "reply_ids"].tolist() == [table.loc["love", "token_id"]]
-    assert table.loc["Ġlove", "input_group"] == table.loc["love", "input_group"]
-    assert len(table.loc["Ċ", "reply_ids"]) == 0
-
-
 def test_a_tokenizer_without_template_gets_its_bases_and_no_other(folder):
     gemma, _ = tokenizers.open_tokenizer("Gemma 2", folder)
     assert gemma.chat_template == tokenizers.TEMPLATES["Gemma 2"].read_text()
     tiny.make_tokenizer("llama").save_pretrained(folder / "llama-3.1")
     with pytest.raises(InputError, match="no chat template; save the base's beside it"):
         tokenizers.open_tokenizer("Llama 3.1", folder)
-    with pytest.raises(InputError, match="llama-3.2 holds no tokenizer"):
-        tokenizers.open_tokenizer("Llama 3.2", folder)
 
 
 def printed(*rows: tuple) -> pd.DataFrame:
@@ -60,17 +50,10 @@ def test_printed_tokens_are_found_by_id_or_by_text(folder):
     assert found["read_as"].tolist()[:3] == ["another id", "another id", "itself"]
     # of the same table, two are the same input
     assert found["listed"].tolist() == [1, 2, 2, 1]
-    assert (
-        found["pieces"].tolist()[:3] == ["love"] * 3
-        and found["pieces"][3].replace("|", "") == "!?"
-    )
+    assert found["pieces"].tolist()[:3] == ["love"] * 3
 
 
 def test_the_kept_counts_are_of_the_papers_ten_models():
     kept = pd.read_csv(tokenizers.KEPT / "counts.csv")
     assert set(kept["base"]) == set(tokenizers.bases())
     assert (kept[tokenizers.KINDS].sum(axis=1) == kept["tokens"]).all()
-    assert (
-        set(kept["tokens"]) == {128_256, 256_000}
-        and (kept["distinct inputs"] < kept["tokens"]).all()
-    )

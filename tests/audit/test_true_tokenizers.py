@@ -2,7 +2,7 @@
 tokenizers.
 
 The folder is named by TRUE_TOKENIZERS, or is shared/tokenizers beside the project: gemma-2/,
-llama-3/ and so on, each with tokenizer_config.json and tokenizer.json, which may be packed with xz.
+llama-3/ and so on, each with tokenizer_config.json and tokenizer.json.xz.
 None of it comes with the project.
 """
 
@@ -10,6 +10,7 @@ import functools
 import json
 import lzma
 import os
+import shutil
 import unicodedata
 from pathlib import Path
 
@@ -47,7 +48,6 @@ UNDER = {
     "llama-3.2": ("urm", {}),
     "qwen-3": ("linear_qwen3", {}),
 }
-BASES = {"gemma-2": "Gemma 2", "llama-3": "Llama 3"}
 SOME = 300  # tokens at equal distances that are scored beside the awkward ones
 
 
@@ -57,16 +57,9 @@ def unpacked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizers")
     for name in UNDER:
         (folder / name).mkdir()
-        packed = FOLDER / name / "tokenizer.json.xz"
-        whole = (
-            lzma.decompress(packed.read_bytes())
-            if packed.is_file()
-            else packed.with_suffix("").read_bytes()
-        )
-        (folder / name / "tokenizer.json").write_bytes(whole)
-        (folder / name / "tokenizer_config.json").write_bytes(
-            (FOLDER / name / "tokenizer_config.json").read_bytes()
-        )
+        with lzma.open(FOLDER / name / "tokenizer.json.xz") as packed:
+            (folder / name / "tokenizer.json").write_bytes(packed.read())
+        shutil.copy(FOLDER / name / "tokenizer_config.json", folder / name)
         if name == "gemma-2":
             (folder / name / "chat_template.jinja").write_text(
                 tokenizers.TEMPLATES["Gemma 2"].read_text()
@@ -133,59 +126,30 @@ def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:
 def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_them(
     under, opened, reply_mode, tmp_path
 ):
-    tokenizer, tokens = opened(under[0])
+    name, folder, model = under
+    tokenizer, tokens = opened(name)
     chosen = awkward(tokenizer, tokens) | (tokens.index % (len(tokens) // SOME) == 0)
-    some = tokens["token_id"][chosen]
-    score(under, reply_mode, tmp_path, some.tolist(), some)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
-def test_a_whole_vocabulary_is_scored_as_the_oracle_scores_some(
-    under, opened, reply_mode, tmp_path
-):
-    assert len(opened(under[0])[1]) == len(under[2].tokenizer.get_vocab()) >= 128_256
-    some = np.random.default_rng(0).choice(128_256, SOME, replace=False)
-    score(under, reply_mode, tmp_path, None, some)
-
-
-def score(
-    under, reply_mode: str, folder: Path, token_ids: list[int] | None, compared
-) -> None:
-    """Score these tokens, None for all; hold the rewards of those that are compared against the
-    oracle.
-    """
-    path = folder / "table.parquet"
-    asked = {"reply_mode": reply_mode, "progress": False, "token_ids": token_ids}
-    table = vocabulary.score_vocabulary(under[2], {"greatest": PROMPT}, path, **asked)
-    rows = table[table["token_id"].isin(compared)]
-    assert len(table) == len(token_ids or under[2].tokenizer.get_vocab()) and len(
-        rows
-    ) == len(compared)
-    replies = (
-        rows["text"].tolist()
-        if reply_mode == "text"
-        else [[i] for i in rows["token_id"]]
-    )
-    expected = oracle.rewards(under[1], PROMPT, replies, reply_mode=reply_mode)
-    np.testing.assert_allclose(
-        rows["greatest"], expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0
-    )
-    assert rows["greatest"].nunique() > SOME / 2  # rewards do vary
-    path.unlink()
+    some = tokens["token_id"][chosen].tolist()
+    asked = {"reply_mode": reply_mode, "progress": False, "token_ids": some}
+    path = tmp_path / "table.parquet"
+    table = vocabulary.score_vocabulary(model, {"greatest": PROMPT}, path, **asked)
+    assert len(table) == len(some)
+    replies = [[i] for i in table["token_id"]] if reply_mode == "ids" else table["text"]
+    expected = oracle.rewards(folder, PROMPT, list(replies), reply_mode=reply_mode)
+    most = 2e-5 * max(1, np.abs(expected).max())
+    np.testing.assert_allclose(table["greatest"], expected, atol=most, rtol=0)
+    assert table["greatest"].nunique() > SOME / 2  # rewards do vary
 
 
 # --- counts ---------------------------------------------------------------------------------------
 
 
 @of_published_files
-@pytest.mark.parametrize(
-    "name", [pytest.param("gemma-2", marks=pytest.mark.nightly), "llama-3"]
-)
-def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked, name):
-    tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
+def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked):
+    base = "Llama 3"
+    tokenizer, _ = tokenizers.open_tokenizer(base, unpacked)
     fed = tokenizers.as_fed(tokenizer)
-    kept = pd.read_csv(tokenizers.KEPT / "counts.csv").query("base == @BASES[@name]")
+    kept = pd.read_csv(tokenizers.KEPT / "counts.csv").query("base == @base")
     kept = kept.iloc[0]
     counts = scores.read_as(fed).value_counts()
     assert kept[list(counts.index)].astype(int).to_dict() == counts.to_dict()
@@ -193,7 +157,7 @@ def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked,
 
     kept = pd.read_csv(tokenizers.KEPT / "printed_tokens.csv", keep_default_na=False)
     printed, kept = (
-        tokens[tokens["nickname"].isin(tokenizers.bases()[BASES[name]])]
+        tokens[tokens["nickname"].isin(tokenizers.bases()[base])]
         for tokens in (tokenizers.printed_tokens(), kept)
     )
     again = tokenizers.printed_as_fed(printed, fed, tokenizer)

@@ -10,11 +10,11 @@ import pandas as pd
 import planted_causes
 import pytest
 import torch
+from conftest import refusal_of
 from safetensors.torch import load_file, save_file
 
 from audit import __main__ as run
 from audit.check import precision, why
-from lib import InputError
 
 # one of each kind; test_causes.py has them all
 CASES = [
@@ -97,13 +97,12 @@ def test_a_large_offset_hides_no_difference(plant, tmp_path):
         assert answer.code == code, answer.line
 
 
-@pytest.mark.parametrize("wrong", ["9.5", "1e5"])
-def test_a_row_on_which_causes_are_not_tried_first_must_fit_too(plant, wrong):
+def test_a_row_on_which_causes_are_not_tried_first_must_fit_too(plant):
     explained, rows = plant("llama two bos")
     # a text of middle length, behind the first that differ
     by_length = rows["reply"].str.len().sort_values(kind="stable").index
     row = next(i for i in by_length[9:20] if i > 5)
-    rows.loc[row, "printed"] = wrong
+    rows.loc[row, "printed"] = "9.5"
     assert explained(rows).code == 2
 
 
@@ -111,35 +110,23 @@ def test_the_command_says_it_in_one_line(tmp_path, capsys):
     file = tmp_path / "rewards.csv"
     folder, _ = planted_causes.plant("llama nothing", file)
     command = ["why", str(folder), str(file), "--device", "cpu"]
-    assert run.main(command) == 0
-    assert "Equal: " in capsys.readouterr().out
     # said to feed two here, while there was one
     assert run.main([*command, "--bos", "double"]) == 1
     assert "It fed one beginning-of-sequence token." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("rewards", "column", "refused"),
-    [
-        ([1, 2.5, -0.125], "score", ""),
-        ([1, None, 2], "score", "row 2: the reward"),
-        ([1, 2, 3], "quality", "no column reward or score"),
-        ([1, 2], "reward", "has 2 different texts"),
-    ],
-)
-def test_jsonl_and_rows_that_cannot_be_read(tmp_path, rewards, column, refused):
-    file = tmp_path / "rewards.jsonl"
-    lines = []
-    for reward in rewards:
+def test_jsonl_is_read_and_a_row_without_a_reward_is_named(tmp_path):
+    file, lines = tmp_path / "rewards.jsonl", []
+    for reward in (1, 2.5, -0.125, None):
         asked = {"role": "user", "content": f"Why {reward}?"}
         turns = [asked, {"role": "assistant", "content": "Love."}]
-        lines.append(json.dumps({"messages": turns, column: reward}))
+        lines.append(json.dumps({"messages": turns, "score": reward}))
+    file.write_text("\n".join(lines[:3]))
+    assert list(why.read_rewards(file)["printed"]) == ["1", "2.5", "-0.125"]
     file.write_text("\n".join(lines))
-    if refused:
-        with pytest.raises(InputError, match=refused):
-            why.read_rewards(file)
-    else:
-        assert list(why.read_rewards(file)["printed"]) == ["1", "2.5", "-0.125"]
+    refusal_of(lambda: why.read_rewards(file), "row 4: the reward")
+    file.write_text("\n".join(lines[:2]))
+    refusal_of(lambda: why.read_rewards(file), "has 2 different texts")
 
 
 EARLIER = [
