@@ -21,9 +21,7 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
     assert table["reply"].tolist() == replies
     alone = vocabulary.score_replies(model, PROMPT, replies)
     assert table["reward"].to_numpy() == pytest.approx(alone, abs=1e-5)
-    to_ids, decode = model.tokenizer.convert_tokens_to_ids, model.tokenizer.decode
-    read = [decode(to_ids(read.split(" "))).strip() for read in table["read"]]
-    assert read == ["love", "war", "love"]
+    assert list(table["read"]) == ["love", "w ar", "love"]  # the tokens that were read
 
 
 def test_rows_are_scored_each_by_itself(folder):

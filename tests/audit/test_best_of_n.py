@@ -12,7 +12,7 @@ from audit.card import best_of_n
 PROMPTS, POOL = 20, 16
 
 
-@pytest.mark.parametrize("n", [1, 3, 5])
+@pytest.mark.parametrize("n", [1, 3])
 def test_chances_are_those_of_all_draws(n):
     rewards = np.array([0.1, 0.5, 0.3, 0.3, 2.0])
     expected = np.zeros(5)

@@ -26,20 +26,17 @@ PROMPTS = {
     "ever made?",
 }
 PROMPT = PROMPTS["greatest"]
-OTHERS = {  # architecture: (kind with its tokenizer, fields of its config.json)
-    "gemma2 of four layers": ("linear_gemma2", {"num_hidden_layers": 4}),
-    "uncapped": ("linear_gemma2", {}),
-}
-OPTIONS = {"uncapped": {"attention": "uncapped"}}
 
 
 @pytest.fixture
 def in_parts(checkpoint):
-    """The folder of a tiny checkpoint whose weights are in three files."""
+    """The folder of a tiny checkpoint whose weights are in three files; a Gemma 2 has four
+    layers.
+    """
 
     def folder_of(kind="linear_llama"):
-        base, fields = OTHERS.get(kind, (kind, {}))
-        return checkpoint(base, shards=3, **fields)
+        fields = {"num_hidden_layers": 4} if kind == "linear_gemma2" else {}
+        return checkpoint(kind, shards=3, **fields)
 
     return folder_of
 
@@ -48,8 +45,7 @@ def in_parts(checkpoint):
 def both(in_parts):
     """A kind's model, its weights in memory and streamed."""
 
-    def loaded(kind="linear_llama"):
-        options = OPTIONS.get(kind, {})
+    def loaded(kind="linear_llama", **options):
         return [
             load(in_parts(kind), device="cpu", stream=stream, **options)
             for stream in (False, True)
@@ -59,18 +55,18 @@ def both(in_parts):
 
 
 @pytest.mark.parametrize(
-    ("kind", "reply_mode"),
+    ("kind", "reply_mode", "options"),
     [
-        ("linear_llama", "text"),
-        ("armorm", "ids"),
-        ("gemma2 of four layers", "ids"),
-        ("uncapped", "text"),
+        ("linear_llama", "text", {}),
+        ("armorm", "ids", {}),
+        ("linear_gemma2", "ids", {}),
+        ("linear_gemma2", "text", {"attention": "uncapped"}),
     ],
 )
 def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
-    in_parts, both, kind, reply_mode
+    in_parts, both, kind, reply_mode, options
 ):
-    held, streamed = both(kind)
+    held, streamed = both(kind, **options)
     assert held.layers is None is not streamed.layers
     tokens = conversations.vocabulary(held.tokenizer)
     ids = [[i] for i in tokens["token_id"].tolist()]
@@ -80,7 +76,7 @@ def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
     most = 1e-5 * max(1, np.abs(expected).max())
     np.testing.assert_allclose(rewards, expected, atol=most, rtol=0)
-    if kind not in OPTIONS:
+    if not options:
         plain = oracle.rewards(
             in_parts(kind), PROMPT, replies[::17], reply_mode=reply_mode
         )
@@ -120,7 +116,7 @@ def test_each_prompt_costs_one_reading_of_the_weights(both, tmp_path, reads):
 
 def test_at_most_two_layers_are_held_at_a_time(both, monkeypatch):
     """When one is put together, the one before is gone; only the next is being read."""
-    _, streamed = both("gemma2 of four layers")
+    _, streamed = both("linear_gemma2")
     made, held, plain = [], [], Layers._with
 
     def watched(self, number, tensors):

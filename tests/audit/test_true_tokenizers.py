@@ -1,4 +1,4 @@
-"""Whole vocabularies of true tokenizers, on tiny random models; skipped where no folder holds these
+"""Tokens of true tokenizers, on tiny random models; skipped where no folder holds these
 tokenizers.
 
 The folder is named by TRUE_TOKENIZERS, or is shared/tokenizers beside the project: gemma-2/,
@@ -35,18 +35,14 @@ FOLDER = Path(
 pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="needs the true tokenizers: TRUE_TOKENIZERS"
 )
-of_published_files = pytest.mark.skipif(
-    not os.environ.get(downloads.MIRROR),
-    reason="needs the published files: DATA_MIRROR",
-)
 PROMPT = "What, in one word, is the greatest thing ever?"
-# Of each tokenizer: the tiny model that is put under it, and how that is loaded.
+# Of each tokenizer: the tiny model that is put under it.
 UNDER = {
-    "gemma-2": ("linear_gemma2", {}),
-    "llama-3": ("linear_llama", {}),
-    "llama-3.1": ("qrm_llama", {}),
-    "llama-3.2": ("urm", {}),
-    "qwen-3": ("linear_qwen3", {}),
+    "gemma-2": "linear_gemma2",
+    "llama-3": "linear_llama",
+    "llama-3.1": "qrm_llama",
+    "llama-3.2": "urm",
+    "qwen-3": "linear_qwen3",
 }
 SOME = 300  # tokens at equal distances that are scored beside the awkward ones
 
@@ -85,7 +81,7 @@ def under(request, unpacked, opened):
     model loaded.
     """
     name = request.param
-    folder, (kind, options), tokenizer = unpacked / name, UNDER[name], opened(name)[0]
+    folder, kind, tokenizer = unpacked / name, UNDER[name], opened(name)[0]
     config = tiny.KINDS[kind][2] | {
         "vocab_size": len(tokenizer),
         "num_hidden_layers": 2,
@@ -104,7 +100,7 @@ def under(request, unpacked, opened):
         f"model.{key}": tensor for key, tensor in backbone.items()
     } | tiny.head_tensors(kind, config)
     tiny.write_weights(folder, tensors)
-    return name, folder, open_model(folder, device="cpu", **options)
+    return name, folder, open_model(folder, device="cpu")
 
 
 def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:
@@ -144,7 +140,7 @@ def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_the
 # --- counts ---------------------------------------------------------------------------------------
 
 
-@of_published_files
+@pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs DATA_MIRROR")
 def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked):
     base = "Llama 3"
     tokenizer, _ = tokenizers.open_tokenizer(base, unpacked)
