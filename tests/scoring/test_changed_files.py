@@ -15,6 +15,8 @@ PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
     "worst": "What is the worst thing ever?",
 }
+
+
 @pytest.fixture(scope="module")
 def original(checkpoint):
     return checkpoint("linear_llama", shards=2)
