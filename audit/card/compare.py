@@ -171,6 +171,15 @@ def difference(
     return [*means, mean["estimate"], mean["ci_low"], mean["ci_high"], p]
 
 
+def p_value(p: float) -> str:
+    """Return a p-value of four decimals, `< .0001` where these would be zeros, '' where there is
+    none.
+    """
+    if pd.isna(p):
+        return ""
+    return "< .0001" if p < 0.0001 else f"{p:.4f}"
+
+
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
     """Return Kendall's tau between the rewards of two models, texts -> COLUMNS. Over tokens it
     has no interval.
@@ -209,7 +218,7 @@ def as_text(changes: pd.DataFrame) -> pd.DataFrame:
         "measure": measures.MEASURES.loc[changes.index, "label"],
         **means.replace("-", "−", regex=True),
         "difference": changes.apply(making.value, axis=1),
-        "p (corrected)": changes["p_corrected"].map(display.p_value),
+        "p (corrected)": changes["p_corrected"].map(p_value),
         "changed": changes["changed"],
     }
     return pd.DataFrame(texts).reset_index(drop=True)

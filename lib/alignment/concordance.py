@@ -5,14 +5,13 @@ agreement of all pairs (Hajek's projection of a U-statistic). With these influen
 items are both samples (lib.stats.crossed).
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ..stats.crossed import Cluster, Crossed, Measured
+from ..stats.crossed import Cluster, Measured
 
 PEOPLE = "people"
 CELLS = 4_000_000  # signs in memory at a time: 16 MB
@@ -39,6 +38,33 @@ class Agreement:
         return Measured(
             self.taus[column].iloc[at],
             pd.DataFrame(moved, self.items, list(others)),
+            cluster=self.cluster,
+        )
+
+    def pseudo_values(self, columns: Sequence[str]) -> Measured:
+        """Return the jackknife's pseudo-value of each model: their mean is the mean tau of two
+        different models.
+        """
+        count = len(columns)
+        names = list(columns)
+        others = ~np.eye(count, dtype=bool)
+        rows = self.taus.columns.get_indexer(names)
+        # without a model's tau with itself, (models, models) and (items, models, models)
+        between = self.taus.to_numpy()[np.ix_(rows, rows)]
+        between = np.where(others, between, 0)
+        moved = self.influences[:, rows][:, :, rows]
+        moved = np.where(others, moved, 0)
+        # a model's mean tau with the others
+        own = between.sum(axis=1) / (count - 1)
+        own_moved = moved.sum(axis=2) / (count - 1)
+        factor = 2 * (count - 1) / (count - 2)
+        mean = own.mean()
+        mean_moved = own_moved.mean(axis=1, keepdims=True)
+        pseudo = mean + factor * (own - mean)
+        pseudo_moved = mean_moved + factor * (own_moved - mean_moved)
+        return Measured(
+            pd.Series(pseudo, names),
+            pd.DataFrame(pseudo_moved, self.items, names),
             cluster=self.cluster,
         )
 
@@ -86,80 +112,3 @@ def _products(ranked: np.ndarray) -> np.ndarray:
         # whole numbers below 2^24, so float32 is exact
         chunks.append(signs @ signs.transpose(0, 2, 1))
     return np.concatenate(chunks).astype(float)
-
-
-def between_models(
-    agreed: Agreement, columns: Mapping[str, Sequence[str]]
-) -> pd.DataFrame:
-    """Return the mean tau of two different models with its 95% interval: `pairs, ci_low, ci_high,
-    p` by prompt.
-
-    `columns`: prompt -> the models' columns. whole: the mean over the whole matrix with its
-    diagonal of ones. Items and models are both samples. A model is in many pairs, so the interval
-    is a jackknife over models (Arvesen 1969). Fewer than three models have no interval.
-    """
-    rows = {}
-    for prompt, names in columns.items():
-        matrix = agreed.taus.loc[names, names].to_numpy()
-        pairs = matrix[np.triu_indices(len(matrix), 1)]
-        rows[prompt] = {"pairs": pairs.mean(), "whole": matrix.mean()}
-        if len(names) > 2:
-            mean = pseudo_values(agreed, names).mean
-            rows[prompt] |= vars(mean)
-    listed = pd.DataFrame.from_dict(rows, orient="index")
-    return listed.reindex(columns=["pairs", "whole", "ci_low", "ci_high", "p"])
-
-
-def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
-    """Return the jackknife's pseudo-value of each model: their mean is the mean tau of two
-    different models.
-    """
-    count = len(columns)
-    names = list(columns)
-    others = ~np.eye(count, dtype=bool)
-    rows = agreed.taus.columns.get_indexer(names)
-    # without a model's tau with itself, (models, models) and (items, models, models)
-    between = agreed.taus.to_numpy()[np.ix_(rows, rows)]
-    between = np.where(others, between, 0)
-    moved = agreed.influences[:, rows][:, :, rows]
-    moved = np.where(others, moved, 0)
-    # a model's mean tau with the others
-    own = between.sum(axis=1) / (count - 1)
-    own_moved = moved.sum(axis=2) / (count - 1)
-    factor = 2 * (count - 1) / (count - 2)
-    mean = own.mean()
-    mean_moved = own_moved.mean(axis=1, keepdims=True)
-    pseudo = mean + factor * (own - mean)
-    pseudo_moved = mean_moved + factor * (own_moved - mean_moved)
-    return Measured(
-        pd.Series(pseudo, names),
-        pd.DataFrame(pseudo_moved, agreed.items, names),
-        cluster=agreed.cluster,
-    )
-
-
-def beyond_models(agreed: Agreement, columns: Sequence[Sequence[str]]) -> Crossed:
-    """Return how much more a model agrees with itself under another prompt than with other models
-    under the same one.
-
-    `columns`: of each prompt, the models' columns, in one order. The result is a difference of mean
-    taus, in [-2, 2]: above 0 if the prompt matters less than the model. Items and models are both
-    samples. Fewer than two prompts or three models give NaN.
-    """
-    models = columns[0]
-    if len(models) < 3 or len(columns) < 2:
-        missing = [np.nan] * 5
-        return Crossed(*missing, n=len(agreed.items), models=len(models))
-    places = [agreed.taus.columns.get_indexer(names) for names in columns]
-    # (pairs of prompts, models) each
-    first, second = np.swapaxes(list(itertools.combinations(places, 2)), 0, 1)
-    itself = agreed.taus.to_numpy()[first, second].mean(axis=0)
-    itself_moved = agreed.influences[:, first, second].mean(axis=1)
-    between = [pseudo_values(agreed, names) for names in columns]
-    values = itself - np.mean([one.values for one in between], axis=0)
-    moved = itself_moved - np.mean([one.influence for one in between], axis=0)
-    return Measured(
-        pd.Series(values, models),
-        pd.DataFrame(moved, agreed.items, models),
-        cluster=agreed.cluster,
-    ).mean

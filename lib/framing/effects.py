@@ -128,32 +128,6 @@ def _fit_table(fit: RegressionResults) -> pd.DataFrame:
     return of_predictors.rename_axis("predictor").reset_index()
 
 
-def slopes_by_sign(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return slopes of reward on sentiment among positive and among negative words (Fig 3C):
-    slopes() by `sign`.
-    """
-    sign = np.sign(rows["sentiment"]).map(SIGNS)
-    signed = rows.assign(sign=sign).dropna(subset="sign")
-    by_sign = slopes(signed, by=[*KEYS, "sign"])
-    return by_sign.drop(columns="predictor")
-
-
-def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
-    """Return the slope among positive words minus that among negative words: `model, prompt,
-    positive, negative, gap`.
-
-    A prompt for good things asks for positive words. A prompt for bad things asks for negative
-    words, where rewards should *fall* with sentiment. So the gap of the requested side is
-    (-negative) - (-positive), the same number. Models with one slope only are left out.
-    """
-    wide = by_sign.pivot_table("slope", KEYS, "sign")
-    order = by_sign.set_index(KEYS).index.unique()
-    signs = list(SIGNS.values())
-    wide = wide.loc[order, signs].dropna()
-    wide["gap"] = wide["positive"] - wide["negative"]
-    return wide.rename_axis(columns=None).reset_index()
-
-
 # --- statistics of one model, and how much each word moves them -----------------------------------
 
 
@@ -179,7 +153,7 @@ def slope_size(x: ndarray, reward: ndarray) -> Moved:
     return np.abs(slope), np.sign(slope) * influence
 
 
-def among(sign: float, statistic: Statistic) -> Statistic:
+def among(sign: float, statistic: Statistic = whole_slope) -> Statistic:
     """Return the statistic of the words of one sign of sentiment; the influence of others is
     NaN.
     """
@@ -218,7 +192,9 @@ def mean(_: ndarray, reward: ndarray) -> Moved:
     return reward.mean(axis=0), crossed.mean_influence(reward)
 
 
-slope_gap = positive_minus_negative(whole_slope)  # see gaps()
+# A prompt for bad things asks for negative words, where rewards should fall with sentiment. So the
+# gap of the requested side is (-negative) - (-positive), the same number.
+slope_gap = positive_minus_negative(whole_slope)
 size_gap = positive_minus_negative(slope_size)
 # the log of the ratio of the two standard deviations
 log_spread_ratio = positive_minus_negative(log_spread)
@@ -230,7 +206,7 @@ mean_gap = positive_minus_negative(mean)
 
 def measured(
     rows: pd.DataFrame,
-    statistic: Statistic,
+    statistic: Statistic = whole_slope,
     predictors: Sequence[str] = ("sentiment",),
 ) -> dict[str, Measured]:
     """Return prompt -> the statistic of each model on these columns, and how much each word moves

@@ -44,18 +44,6 @@ def predictors(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
     return rows[list(CONTROLS[control])].astype(float)
 
 
-def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
-    """Return effects.slopes() of reward on log frequency, as in Fig 3D, with control as in
-    predictors().
-    """
-    columns = predictors(rows, control)
-    rows = rows.assign(**columns)
-    fits = effects.slopes(rows, list(columns))
-    of_frequency = fits[fits["predictor"] == "log_frequency"]
-    of_frequency = of_frequency.drop(columns="predictor")
-    return of_frequency.reset_index(drop=True)
-
-
 def measured(rows: pd.DataFrame, control: str = "none") -> dict[str, Measured]:
     """Return prompt -> the slope of each model on log frequency, with control as in
     predictors().

@@ -39,14 +39,6 @@ def _is_visible(text: str) -> bool:
     return text.isprintable() and text.strip() != "" and "\ufffd" not in text
 
 
-def texts_of(
-    model: RewardModel, replies: Iterable[Sequence[int]] | ndarray
-) -> list[str]:
-    """Return the replies decoded, control tokens and blanks as they are."""
-    ids = [[*map(int, reply)] for reply in replies]
-    return model.tokenizer.batch_decode(ids, clean_up_tokenization_spaces=False)
-
-
 class Objective:
     """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward
     ("pessimal").
@@ -124,6 +116,13 @@ class Objective:
         with torch.no_grad():
             return module(torch.tensor([*map(int, ids)], device=self.model.device))
 
+    def texts_of(self, replies: Iterable[Sequence[int]] | ndarray) -> list[str]:
+        """Return the replies decoded, control tokens and blanks as they are."""
+        ids = [[*map(int, reply)] for reply in replies]
+        return self.model.tokenizer.batch_decode(
+            ids, clean_up_tokenization_spaces=False
+        )
+
     def survives(self, replies: Sequence[Sequence[int]] | ndarray) -> ndarray:
         """Return whether each reply has the same ids after it was written as text, in its
         conversation, and read again, (replies,) bool.
@@ -131,7 +130,7 @@ class Objective:
         if not len(replies):
             return np.zeros(0, dtype=bool)
         prefix = self.conversation.prefix_ids
-        texts = texts_of(self.model, replies)
+        texts = self.texts_of(replies)
         read = self.model.encode(self.conversation, texts)
         fed = [[*prefix, *suffix] for suffix in self._suffixes(replies)]
         return np.array([list(a) == b for a, b in zip(read, fed, strict=True)])

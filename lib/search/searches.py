@@ -9,7 +9,7 @@ from numpy import ndarray
 from .. import InputError
 from ..scoring.vocabulary import score_replies
 from .gcg import METHODS, Run, Settings, afresh
-from .objective import Objective, Reply, texts_of
+from .objective import Objective, Reply
 
 
 def starts(
@@ -139,7 +139,7 @@ def _score(
 
 def _results(objective: Objective, runs: list[Run]) -> list[SearchResult]:
     found = [run.best[0] for run in runs]
-    texts = texts_of(objective.model, found)
+    texts = objective.texts_of(found)
     rewards = score_replies(objective.model, objective.prompt, texts).tolist()
     survive = objective.survives(found).tolist()
     results = []

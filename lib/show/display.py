@@ -433,15 +433,6 @@ def ranked_table(
     return table_html(shown, ["optimal", "pessimal"], blur, caption)
 
 
-def p_value(p: float) -> str:
-    """Return a p-value of four decimals, `< .0001` where these would be zeros, '' where there is
-    none.
-    """
-    if pd.isna(p):
-        return ""
-    return "< .0001" if p < 0.0001 else f"{p:.4f}"
-
-
 def with_interval(row: Mapping, sign: str = "") -> str:
     """Return an estimate with its interval as text, `0.40 (0.31 to 0.49)`. sign: "+" shows the
     sign of each number.

@@ -1,6 +1,4 @@
-"""How alike the rewards of models are, by moments, rank correlations and overlap, with a map
-(section 2.2).
-"""
+"""How alike the rewards of models are (section 2.2)."""
 
 from collections.abc import Mapping
 
@@ -8,13 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from scipy.spatial.distance import squareform
-from sklearn.manifold import MDS
 
-from ..stats import resampling
 from ..tables import registry
-from ..tables.stems import stems
-
-MOMENTS = ["mean", "variance", "skewness"]
 
 
 def comparable(
@@ -40,30 +33,6 @@ def comparable(
     if len(varied) < 2 or len(set.intersection(*texts)) < 10:
         return {}, "two models with ten texts in common are needed"
     return varied, reason
-
-
-def moments(rewards: pd.DataFrame, resamples: int = 1000) -> pd.DataFrame:
-    """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over
-    stems of tokens (Table 3).
-
-    rewards: distinct inputs x models, because copies narrow the intervals. As in the paper,
-    variance divides by n and skewness has no correction for bias.
-    """
-    values = rewards.to_numpy(dtype=float)
-
-    def moments_of(drawn: np.ndarray) -> list[np.ndarray]:
-        some = values[drawn]  # (texts, models)
-        return [some.mean(axis=0), some.var(axis=0), stats.skew(some)]
-
-    own = moments_of(np.arange(len(values)))
-    of = stems(map(str, rewards.index))
-    # (moments, models) each
-    low, high = resampling.interval(resampling.bootstrap(moments_of, of, resamples))
-    table = pd.DataFrame({"n": len(values)}, rewards.columns)
-    for moment, *numbers in zip(MOMENTS, own, low, high, strict=True):
-        columns = [moment, f"{moment}_ci_low", f"{moment}_ci_high"]
-        table[columns] = np.transpose(numbers)
-    return table
 
 
 def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
@@ -99,31 +68,3 @@ def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     scaled = quantile * pseudo.std(ddof=1)
     half = float(scaled / np.sqrt(k))
     return mean, mean - half, mean + half
-
-
-def model_map(matrix: pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """Return the multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), best of
-    many random starts: x and y of each model, and Kruskal's stress-1.
-
-    At stress 0 distances are exact, from about .2 on they are poor (Kruskal 1964). The plane is
-    turned so that the widest spread lies along x, and the first model has no negative coordinate.
-    """
-    scaling = MDS(
-        2,
-        metric="precomputed",
-        n_init=50,
-        init="random",
-        normalized_stress=True,
-        eps=1e-9,
-        max_iter=1000,
-        random_state=0,
-    )
-    distances = 1 - matrix.to_numpy(dtype=float)
-    points = scaling.fit_transform(distances)
-    points = points - points.mean(axis=0)
-    *_, axes = np.linalg.svd(points, full_matrices=False)
-    points = points @ axes.T
-    signs = np.where(points[0] < 0, -1, 1)
-    points = points * signs
-    positions = pd.DataFrame(points, matrix.index, ["x", "y"])
-    return positions, float(scaling.stress_)

@@ -52,32 +52,6 @@ def effects(matrix: pd.DataFrame, predictors: Predictors) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def stepwise(
-    matrix: pd.DataFrame,
-    predictors: Predictors,
-    entries: str = "pairs",
-) -> list[str]:
-    """Return the predictors that stepwise regression keeps, in order of entry.
-
-    Each step adds or removes the predictor that lowers Akaike's criterion most, until none does.
-    """
-
-    def aic(names: list[str]) -> float:
-        chosen = {name: predictors[name] for name in names}
-        return float(regress(matrix, chosen, entries).aic)
-
-    selected: list[str] = []
-    while True:
-        moves = []
-        for name in predictors:
-            others = [other for other in selected if other != name]
-            moves.append(others if name in selected else [*others, name])
-        best = min(moves, key=aic, default=selected)
-        if aic(best) >= aic(selected) - 1e-9:
-            return selected
-        selected = best
-
-
 def rsa(
     matrix: pd.DataFrame,
     predictors: Predictors,

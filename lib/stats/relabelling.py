@@ -132,10 +132,3 @@ def observations(
     columns = [each.to_numpy(dtype=float)[chosen] for each in (matrix, *theories)]
     outcome, *others = columns
     return outcome, np.column_stack([np.ones(len(outcome)), *others])
-
-
-def can_be_told_apart(matrix: pd.DataFrame, predictors: Predictors) -> bool:
-    """Return whether there are predictors, and enough models to regress this matrix on them."""
-    _, design = observations(matrix, predictors, "pairs")
-    n, k = design.shape
-    return 1 < k < n and np.linalg.matrix_rank(design) == k

@@ -16,7 +16,8 @@ from ..tables import lexicons
 from ..tables.stems import stems
 
 HELD_OUT = 3  # one stem of so many
-UNRATED = DATA / "human_ratings" / "unrated.csv"  # words that nobody rated: kind, word
+# Words that no lexicon of ours rates, not even by their stem: kind, word. Groups are plural nouns.
+UNRATED = DATA / "human_ratings" / "unrated.csv"
 
 
 def is_held_out(words: Iterable[str]) -> np.ndarray:
@@ -53,25 +54,18 @@ def replies_of(words: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.Da
     return rows[[len(each) == 1 for each in ids]].reset_index(drop=True)
 
 
-def unrated_words() -> pd.DataFrame:
-    """Return words that no lexicon of ours rates, not even by their stem: kind, word. Groups are
-    plural nouns.
-    """
-    return pd.read_csv(UNRATED)
-
-
 def unlisted(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     """Return tokens that VADER does not list, which it gives 0: reply, word, sentiment, stem,
     held_out.
 
     Left out are tokens with the stem of a listed word, of a word of data/identity_terms.csv or of
-    one of unrated_words: what a model says about these is asked later.
+    one of UNRATED: what a model says about these is asked later.
     """
     texts = conversations.vocabulary(tokenizer)["text"]
     rows = pd.DataFrame({"reply": texts, "word": texts.str.strip().str.lower()})
     rows = rows.assign(sentiment=0.0, stem=stems(rows["word"]))
     rows["held_out"] = is_held_out(rows["word"])
     terms = pd.read_csv(DATA / "identity_terms.csv")[["term", "title"]]
-    asked = [*unrated_words()["word"], *" ".join(terms.to_numpy().ravel()).split()]
+    asked = [*pd.read_csv(UNRATED)["word"], *" ".join(terms.to_numpy().ravel()).split()]
     left_out = {"", *stems(lexicons.vader_ratings()["word"]), *stems(asked)}
     return rows[~rows["stem"].isin(left_out)]

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from lib.alignment import concordance
 from lib.alignment.concordance import PEOPLE, agreement
 
 
@@ -52,38 +51,10 @@ def test_pseudo_values_are_the_jackknife_over_models():
             agreed.taus.loc[some, some].to_numpy()[np.triu_indices(len(some), 1)].mean()
         )
 
-    found = concordance.pseudo_values(agreed, models).values
+    found = agreed.pseudo_values(models).values
     by_hand = [
         5 * mean(models) - 4 * mean([other for other in models if other != one])
         for one in models
     ]
     assert found.tolist() == pytest.approx(by_hand)
     assert found.mean() == pytest.approx(mean(models))
-
-
-def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
-    names = list("abc")
-    taus = pd.DataFrame([[1, 0.2, 0.4], [0.2, 1, 0.6], [0.4, 0.6, 1]], names, names)
-    agreed = concordance.Agreement(taus, np.zeros((5, 3, 3)), pd.RangeIndex(5))
-    means = concordance.between_models(agreed, {"GE": names}).loc["GE"]
-    assert means["pairs"] == pytest.approx(0.4)  # (.2 + .4 + .6) / 3
-    assert means["whole"] == pytest.approx((3 + 2 * 1.2) / 9)  # = .6
-
-
-def test_a_prompt_that_changes_nothing_lies_beyond_models_and_another_question_below():
-    rewards = made_up(items=300, models=6, seed=3).drop(columns=PEOPLE)
-    other = np.random.default_rng(4).normal(size=rewards.shape)
-    other = pd.DataFrame(other, rewards.index, rewards.columns)
-    columns = [[f"{prompt}: {name}" for name in rewards] for prompt in "AB"]
-
-    def found(second):
-        both = [rewards.add_prefix("A: "), second.add_prefix("B: ")]
-        agreed = agreement(pd.concat(both, axis=1))
-        between = concordance.between_models(agreed, {"A": columns[0]})
-        beyond = concordance.beyond_models(agreed, columns)
-        return beyond, between.loc["A", "pairs"]
-
-    same, between = found(rewards)
-    assert same.estimate == pytest.approx(1 - between) and same.ci_low > 0
-    asked, _ = found(other)
-    assert asked.ci_high < 0

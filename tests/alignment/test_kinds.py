@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import InputError
+from lib import DATA, InputError
 from lib.alignment import kinds
+from lib.stats.crossed import crossed, mean_influence
 
 SEXUAL, NONE = "sexual content", ""
 
@@ -20,7 +21,7 @@ def people_of(*ratings, items="abcdefghij"):
 
 
 def test_identity_terms_are_a_list_with_a_source():
-    terms = kinds.identity_terms()
+    terms = pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)
     assert terms["title"].is_unique
     # ToxiGen has thirteen groups; most terms are of none
     assert terms["minority"].nunique() == 13 + 1
@@ -121,26 +122,10 @@ def test_a_kind_that_people_like_looks_undervalued_raw_and_does_not_among_its_ne
     people, rewards, kind = moderate(np.random.default_rng(3))
     raw = rewards.rank(ascending=False).mean(axis=1) - people.rank(ascending=False)
     assert (raw[kind == "k"].mean() > raw[kind == ""]).mean() > 0.7
-    [row] = kinds.by_kind(kinds.undervalued_kinds(people, rewards, kind), kind).to_dict(
-        "records"
-    )
-    assert row["ci_low"] < 0.5 < row["ci_high"]
+    values = kinds.undervalued_kinds(people, rewards, kind)
+    mean = crossed(values.mean(), mean_influence(values), 0.5)
+    assert mean.ci_low < 0.5 < mean.ci_high
     hurt = rewards.where(kind == "", rewards - 1.5)
-    [row] = kinds.by_kind(kinds.undervalued_kinds(people, hurt, kind), kind).to_dict(
-        "records"
-    )
-    assert row["ci_low"] > 0.6 and row["models"] == 6
-
-
-def test_by_kind_is_a_mean_over_items_and_models():
-    values = pd.DataFrame(
-        {"m": [0.9, 0.7, 0.2, 0.4], "n": [0.8, 0.8, 0.3, 0.5]}, list("abcd")
-    )
-    found = kinds.by_kind(
-        values, pd.Series(["k", "k", "l", "l"], list("abcd"))
-    ).set_index("kind")
-    assert found["above"].to_dict() == pytest.approx({"k": 0.8, "l": 0.35})
-    assert found["models"].tolist() == [2, 0] and found["of_models"].tolist() == [2, 2]
-    # .8 and, for two items and two models, more than .2 to either side
-    assert found.loc["k", "ci_high"] == 1
-    assert found[["ci_low", "ci_high"]].isin([0, 1]).any(axis=1).all()
+    values = kinds.undervalued_kinds(people, hurt, kind)
+    mean = crossed(values.mean(), mean_influence(values), 0.5)
+    assert mean.ci_low > 0.6 and (values.mean() > 0.5).all()

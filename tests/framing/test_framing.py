@@ -10,7 +10,7 @@ from scipy import stats
 
 from lib import InputError
 from lib.claims import claims
-from lib.framing import effects, opposites
+from lib.framing import effects
 
 
 def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more):
@@ -92,37 +92,13 @@ def test_a_slope_by_hand():
     )
 
 
-def test_slopes_by_sign_are_fitted_apart_and_leave_neutral_words_out():
-    neutral = observed([0, 0], [50, -50], words=["a", "b"])
-    found = effects.slopes_by_sign(pd.concat([SIX, neutral])).set_index("sign")
-    assert found["slope"].to_dict() == pytest.approx({"positive": 2, "negative": 1})
-    assert found["n"].tolist() == [3, 3]
-
-
-# --- gaps and the paired test ---------------------------------------------------------------------
-
-
-def by_sign(positive, negative, prompt="greatest"):
-    rows = [
-        {"model": f"M{i}", "prompt": prompt, "sign": sign, "slope": slope}
-        for i, pair in enumerate(zip(positive, negative, strict=True))
-        for sign, slope in zip(("positive", "negative"), pair, strict=True)
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_the_gap_is_on_the_side_that_the_prompt_asks_for():
-    good, bad = by_sign([2], [1]), by_sign([-1], [-2], "worst")
-    assert effects.gaps(good)["gap"].tolist() == [1]  # 2 - 1
-    assert effects.gaps(bad)["gap"].tolist() == [1]  # -(-2) - -(-1)
-    # rewards rise with positive sentiment though the prompt asks for bad things
-    wrong = by_sign([3], [-2], "worst")
-    assert effects.gaps(wrong)["gap"].tolist() == [5]
+# --- the paired test --------------------------------------------------------------------------
 
 
 def test_the_papers_test_from_the_slopes_of_its_own_figure():
-    gaps = effects.gaps(claims.paper_table("fig3c_slopes")).set_index("model")
-    steeper = (gaps["gap"] > 0).groupby(gaps["prompt"]).sum()
+    slopes = claims.paper_table("fig3c_slopes")
+    gaps = slopes.pivot_table("slope", ["model", "prompt"], "sign").reset_index()
+    steeper = (gaps["positive"] > gaps["negative"]).groupby(gaps["prompt"]).sum()
     # sections 3.1 and 3.2: 9/10 and 8/10
     assert steeper[["best", "greatest"]].tolist() == [9, 8]
     of_greatest = gaps[gaps["prompt"] == "greatest"]
@@ -182,31 +158,3 @@ def test_intervals_need_words_of_both_signs():
 
 
 # --- prompts against each other -------------------------------------------------------------------
-
-
-def test_the_correlation_of_two_prompts_by_hand(score_table):
-    table = score_table(
-        list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1]
-    )
-    found = opposites.correlations({"M": table, "N": table}, "greatest", "best")
-    # sum of products 4, of squares 5 and 5
-    assert found.values.tolist() == pytest.approx([4 / 5, 4 / 5])
-    assert opposites.correlations({"M": table}, "greatest", "worst").values[
-        "M"
-    ] == pytest.approx(-1)
-
-
-def test_the_error_of_a_correlation_is_as_theory_says(score_table):
-    random = np.random.default_rng(2)
-    x = random.normal(size=2000)
-    table = score_table(
-        [f"w{i}" for i in range(2000)],
-        best=x,
-        greatest=0.6 * x + 0.8 * random.normal(size=2000),
-    )
-    found = opposites.correlations({"M": table}, "best", "greatest")
-    # of a bivariate normal distribution
-    theory = (1 - found.values["M"] ** 2) / np.sqrt(2000)
-    assert found.by_model().loc["M", "standard_error"] == pytest.approx(
-        theory, rel=0.06
-    )

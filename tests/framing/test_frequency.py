@@ -38,24 +38,24 @@ def planted_frequency(effect, confounded, models=3, words=500, seed=0):
 def test_frequency_is_recovered_and_sentiment_does_not_pass_for_it():
     rows = planted_frequency(effect=0.3, confounded=0.4)
     slope = {
-        c: frequency.frequency_slopes(rows, c)["slope"].to_numpy()
+        c: frequency.measured(rows, c)["greatest"].values.to_numpy()
         for c in frequency.CONTROLS
     }
     assert slope["bent"] == pytest.approx([0.3] * 3, abs=0.06)
     assert (slope["none"] > 1).all()  # what positive words bring is counted too
     nothing = planted_frequency(effect=0, confounded=0.4)
-    assert (frequency.frequency_slopes(nothing)["p"] < 0.05).all()
-    controlled = frequency.frequency_slopes(nothing, "bent")
-    assert (controlled["slope"].abs() < 0.06).all() and (controlled["p"] > 0.01).all()
+    free = frequency.measured(nothing)["greatest"].by_model()
+    assert (free["p"] < 0.05).all()
+    controlled = frequency.measured(nothing, "bent")["greatest"].by_model()
+    assert (controlled["estimate"].abs() < 0.06).all()
+    assert (controlled["p"] > 0.01).all()
 
 
 def test_a_straight_control_is_the_papers_regression():
     rows = planted_frequency(effect=0.3, confounded=0.4, models=1)
-    found = frequency.frequency_slopes(rows, "sentiment").iloc[0]
+    [found] = frequency.measured(rows, "sentiment")["greatest"].values
     other = smf.ols("reward ~ log_frequency + sentiment", rows).fit()
-    assert [found["slope"], found["p"]] == pytest.approx(
-        [other.params["log_frequency"], other.pvalues["log_frequency"]]
-    )
+    assert found == pytest.approx(other.params["log_frequency"])
 
 
 # --- words and models both drawn ------------------------------------------------------------------

@@ -1,6 +1,4 @@
-"""Agreement between models against definitions written out, scipy, and theory; the map of models
-by hand.
-"""
+"""Agreement between models against definitions written out, scipy, and theory."""
 
 import itertools
 
@@ -8,21 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.spatial.distance import pdist, squareform
 
 from lib.similarity import agreement
 
 # --- moments --------------------------------------------------------------------------------------
-
-
-def test_moments_of_four_rewards():
-    table = pd.DataFrame({"M": [0, 0, 0, 4]})
-    found = agreement.moments(table, resamples=10).loc["M"]
-    assert found["n"] == 4
-    assert found["mean"] == pytest.approx(1)
-    # population variance, ddof 0
-    assert found["variance"] == pytest.approx((3 * 1**2 + 3**2) / 4)
-    assert found["skewness"] == pytest.approx((3 * (-1) ** 3 + 3**3) / 4 / 3**1.5)
 
 
 def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
@@ -52,15 +39,6 @@ def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
     assert (ci_low, ci_high) == pytest.approx(
         (pseudo.mean() - half, pseudo.mean() + half)
     )
-
-
-def test_a_flat_arrangement_is_mapped_without_stress():
-    # 3-4-5 triangle among them
-    points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])
-    similarity = pd.DataFrame(1 - squareform(pdist(points)))
-    found, stress = agreement.model_map(similarity)
-    assert pdist(found) == pytest.approx(pdist(points), abs=1e-3) and stress < 1e-3
-    assert found["x"].std() >= found["y"].std() and (found.loc[0] >= 0).all()
 
 
 def test_models_whose_rewards_are_all_equal_are_left_out():

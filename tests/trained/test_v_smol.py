@@ -38,7 +38,7 @@ def test_a_third_of_the_words_is_held_out_and_no_stem_is_on_both_sides():
 
 
 def test_probes_are_in_no_lexicon_not_even_by_their_stem():
-    words = ratings.unrated_words()["word"]
+    words = pd.read_csv(ratings.UNRATED)["word"]
     afinn = lexicons.load("afinn").corrected["word"]
     rated = {*ratings.rated_words()["stem"], *stems(afinn)}
     assert rated.isdisjoint(stems(words)) and not words.duplicated().any()

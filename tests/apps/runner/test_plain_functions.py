@@ -17,13 +17,16 @@ import tiny
 import torch
 from conftest import with_tag
 from scipy import stats
+from scipy.optimize import brentq
 
 from lib import ROOT
+from lib.language import policies
 from lib.models import conversations, reward_models
 from lib.scoring import vocabulary
 from lib.search import searches
 from lib.search.gcg import Settings
 from lib.search.objective import Objective, allowed_ids
+from lib.stats.crossed import Measured
 
 # what a notebook's first cells import
 GIVEN = {
@@ -73,6 +76,24 @@ def test_tau_counts_pairs_as_scipy_does_with_ties_too():
     assert tau(one, another) == pytest.approx(by_scipy)
 
 
+# --- 04: prompts against each other
+
+
+def test_the_error_of_a_correlation_of_two_prompts_is_as_theory_says():
+    correlations = plain_functions("04", stats=stats, Measured=Measured)["correlations"]
+    random = np.random.default_rng(2)
+    x = random.normal(size=2000)
+    y = 0.6 * x + 0.8 * random.normal(size=2000)
+    table = pd.DataFrame({"text": [f"w{i}" for i in range(2000)], "a": x, "b": y})
+    found = correlations({"M": table}, "a", "b")
+    r = found.values["M"]
+    assert r == pytest.approx(np.corrcoef(x, y)[0, 1])
+    # of a bivariate normal distribution
+    theory = (1 - r**2) / np.sqrt(2000)
+    error = found.by_model().loc["M", "standard_error"]
+    assert error == pytest.approx(theory, rel=0.06)
+
+
 # --- 10: the optimum
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -85,6 +106,21 @@ def test_the_optimum_of_three_replies():
     )
     # their sum is 1.25
     assert q == pytest.approx(np.array([0.6, 0.3 * 2, 0.1 / 2]) / 1.25)
+
+
+def test_where_one_reply_takes_over():
+    # the first two tokens are one reply
+    reference = np.log([0.1, 0.3, 0.4, 0.2])
+    rows = pd.DataFrame({"log_reference": reference, "reward": [5.0, 5.0, 1.0, -4.0]})
+    rows = rows.assign(input_group=[0, 0, 1, 2], text=[" love", "love", "the", "war"])
+    collapse = plain_functions("10", policies=policies, brentq=brentq)["collapse"]
+    nats, text = collapse(rows)
+    reward = rows["reward"].to_numpy()
+    strength = policies.strength_at(policies.optimum, reference, reward, nats)
+    given = np.exp(policies.optimum(reference, reward, strength))
+    assert text == " love" and given[0] + given[1] == pytest.approx(0.5, abs=1e-6)
+    # equal rewards give no reply half
+    assert np.isnan(collapse(rows.assign(reward=1.0))[0])
 
 
 # --- 08: gains and the search
