@@ -4,12 +4,12 @@ house's style.
 
 import ast
 import io
+import json
 import re
 import shutil
 import subprocess
 import tokenize
 import tomllib
-from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -119,19 +119,78 @@ def test_functions_keep_their_budget_of_tokens():
     assert large == {}
 
 
-def test_all_of_lib_is_named_in_lib_or_in_a_notebook():
-    """What only tests or another package name belongs there."""
-    sources = [path.read_text() for path in LIB.rglob("*.py")]
-    text = "\n".join([*sources, *(path.read_text() for path in NOTEBOOKS)])
-    uses = Counter(re.findall(r"\w+", text))
-    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
-    called_by_others = {"_repr_html_"}
-    defined = {
-        node.name
-        for node in nodes
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and "__" not in node.name
-    }
-    assert {name for name in defined if uses[name] == 1} == called_by_others
+def imports_of(tree: ast.AST, package: str) -> dict[str, str]:
+    """What the imports of a file bind: name -> its whole name. package: of the file."""
+    bound = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")
+            above = above[: len(above) + 1 - node.level] if node.level else []
+            place = ".".join(filter(None, [*above, node.module]))
+            names = {each.asname or each.name: each.name for each in node.names}
+            bound |= {name: f"{place}.{real}" for name, real in names.items()}
+    return bound
+
+
+def named_in(node: ast.AST, module: str, bound: dict[str, str]) -> set[str]:
+    """The whole names that code names: those of its module, of imports, and of imported modules."""
+    found = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            found.add(bound.get(each.id, f"{module}.{each.id}"))
+        elif isinstance(each, ast.Attribute):
+            first, *rest = ast.unparse(each).split(".")
+            found |= {".".join([bound.get(first, first), *rest]), f".{each.attr}"}
+    return found
+
+
+def test_all_of_lib_is_reached_from_a_notebook_or_a_command():
+    """Names are followed from the numbered notebooks and lib/run.py."""
+    defined, functions, reached, todo = {}, set(), set(), set()
+    for path in LIB.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = module.removesuffix(".__init__")
+        is_package = path.name == "__init__.py"
+        bound = imports_of(tree, module if is_package else module.rpartition(".")[0])
+        # what one module takes from another may be named as its own
+        defined |= {f"{module}.{name}": {place} for name, place in bound.items()}
+        for node in tree.body:
+            for part in node.body if isinstance(node, ast.ClassDef) else []:
+                if isinstance(part, ast.FunctionDef) and "__" not in part.name:
+                    # a method is reached where something is reached that has its name
+                    inside = named_in(part, module, bound)
+                    defined.setdefault(f".{part.name}", set()).update(inside)
+                    part.body = []
+            named = named_in(node, module, bound)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined[f"{module}.{node.name}"] = named
+                functions.add(f"{module}.{node.name}")
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = [
+                    each for each in ast.walk(node) if isinstance(each, ast.Name)
+                ]
+                targets = [
+                    each.id for each in targets if isinstance(each.ctx, ast.Store)
+                ]
+                defined |= {f"{module}.{name}": named for name in targets}
+            else:
+                todo |= named
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text())["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        tree = ast.parse("\n".join("".join(cell["source"]) for cell in code))
+        todo |= named_in(tree, "notebook", imports_of(tree, ""))
+    todo |= {name for name in defined if name.startswith("lib.run.")}
+    while todo:
+        name = todo.pop()
+        reached.add(name)
+        todo |= defined.get(name, set()) - reached
+        # of an attribute of what one module takes from another
+        inside, _, last = name.rpartition(".")
+        todo |= {f"{place}.{last}" for place in defined.get(inside, ())} - reached
+    left = [name for name in functions - reached if "__" not in name]
+    assert left == []
 
 
 def test_the_version_is_the_same_wherever_it_is_written():

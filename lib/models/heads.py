@@ -251,6 +251,7 @@ LAYOUTS = {
 # How the names of linear layers begin: transformers, TRL, OpenRLHF, verl (score); OpenRLHF before
 # (value_head); LLaMA-Factory, GRM-sftreg (v_head.summary); Eurus, UltraRM (regression_head); Beaver
 # (score_head); others (reward_head)
+LINEAR: tuple[str, ...]
 LINEAR = ("score.", "value_head.", "v_head.summary.", "regression_head.")
 LINEAR += ("score_head.", "reward_head.")
 # how those of a language model's output, and of a trainer's averages, begin

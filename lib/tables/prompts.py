@@ -44,8 +44,8 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     `chosen` may also name another csv with the columns prompt,text. InputError for an unknown
     prompt, and for a file that is no such table.
     """
-    is_file = chosen and chosen.endswith(".csv")
-    file = chosen if is_file else DATA / "prompts.csv"
+    is_file = (chosen or "").endswith(".csv")
+    file = str(chosen) if is_file else DATA / "prompts.csv"
     table = read_columns(file, "prompt", "text").set_index("prompt")["text"]
     if table.empty or not table.index.is_unique or not table.str.strip().all():
         raise InputError(f"{file}: give each prompt a text, and a name of its own")
