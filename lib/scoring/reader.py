@@ -86,7 +86,7 @@ class Reader:
         is_tested = config.model_type in SHARES
         if not is_tested or config._attn_implementation not in ATTENTIONS:
             return 0
-        # 0 means none: see checkpoints.config_of
+        # 0 means none: see loading.config_of
         window = getattr(config, "sliding_window", None) or sys.maxsize
         return min(window, length_limit(config) or sys.maxsize)
 
