@@ -19,7 +19,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from benchmarks import scoring
-from benchmarks.scoring import QUESTION, machine, matmul_rate, operations, table
+from benchmarks.scoring import QUESTION, machine, matmul_rate
 from lib.models import conversations
 from lib.models.reward_models import RewardModel
 from lib.scoring.reader import Reader
@@ -103,6 +103,16 @@ def both_devices(name: str, device: str, small: bool) -> Iterator[Row]:
     yield "relative difference from the CPU's gradient", float(apart)
 
 
+def operations(model: RewardModel, tokens: int, context: int) -> float:
+    """Floating-point operations of the backbone for `tokens` new tokens that each attend to
+    about `context` others.
+    """
+    config = model.backbone.config
+    in_layers = sum(p.numel() for p in model.backbone.layers.parameters())
+    attended = config.num_hidden_layers * config.num_attention_heads * config.head_dim
+    return tokens * (2 * in_layers + 4 * attended * context)
+
+
 def whole_vocabulary(name: str, device: str, small: bool) -> Iterator[Row]:
     """Score a vocabulary, or a sample of it: agreement, seconds, rate and memory."""
     model = model_for(name, device, small)
@@ -170,11 +180,15 @@ def main(given: list[str] | None = None) -> None:
     rows: list[tuple[str, str, object]] = [("machine", "", machine(asked.device))]
     for section, measure in SECTIONS.items():
         for what, value in measure(asked.device, asked.small):
-            rows.append((section, what, value))
-            print(f"{section}: {what}: {value}", flush=True)
+            shown = f"{value:.3g}" if isinstance(value, float) else value
+            rows.append((section, what, shown))
+            print(f"{section}: {what}: {shown}", flush=True)
     columns = ["section", "measured", "value"]
     if asked.out:
-        asked.out.write_text(f"{table(pd.DataFrame(rows, columns=columns))}\n")
+        found = pd.DataFrame(rows, columns=columns)
+        asked.out.write_text(
+            found.to_markdown(index=False, disable_numparse=True) + "\n"
+        )
 
 
 if __name__ == "__main__":

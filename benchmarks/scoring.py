@@ -8,7 +8,6 @@ machine. The report replaces its part of benchmarks/README.md. For a GPU: benchm
 import json
 import platform
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -58,9 +57,7 @@ MODELS = {"F-Lla-64": 100_000, "V-Smol-135M": 200}
 # --- random models --------------------------------------------------------------------------------
 
 
-def tokenizer_of(
-    size: int, family: str, words: Sequence[str]
-) -> PreTrainedTokenizerFast:
+def tokenizer_of(size: int, family: str, words: list[str]) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer of `size` ids: merges learnt from common words, then whole words
     until it is full.
     """
@@ -208,22 +205,6 @@ def matmul_rate(dtype: torch.dtype, device: str, n: int | None = None) -> float:
     return 2 * n**3 / min(seconds(lambda: a @ b)[0] for _ in range(10))
 
 
-def operations(model: RewardModel, tokens: int, context: int) -> float:
-    """Floating-point operations of the backbone for `tokens` new tokens that each attend to
-    about `context` others.
-    """
-    config = model.backbone.config
-    in_layers = sum(p.numel() for p in model.backbone.layers.parameters())
-    attention = (
-        4
-        * config.num_hidden_layers
-        * config.num_attention_heads
-        * config.head_dim
-        * context
-    )
-    return tokens * (2 * in_layers + attention)
-
-
 def machine(device: str) -> str:
     """One line: processor, cores, versions."""
     names = [
@@ -242,22 +223,11 @@ def machine(device: str) -> str:
     )
 
 
-def table(frame: pd.DataFrame) -> str:
-    """Return a table as Markdown, with numbers to three digits."""
-    rows = [
-        [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row]
-        for row in frame.to_numpy(object)
-    ]
-    return "\n".join(
-        f"| {' | '.join(line)} |"
-        for line in [list(frame.columns), ["---"] * frame.shape[1], *rows]
-    )
-
-
 def main() -> None:
     torch.set_num_threads(1)
     pays = "is taken" if products.onednn_pays() else "is not taken by itself"
-    text = f"{machine('cpu')}; oneDNN {pays} here.\n\n{table(report())}"
+    rows = report().to_markdown(index=False, floatfmt=".3g")
+    text = f"{machine('cpu')}; oneDNN {pays} here.\n\n{rows}"
     start, end = (f"<!-- scoring on a cpu: {mark} -->" for mark in ("begin", "end"))
     before, rest = README.read_text().split(start)
     README.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")

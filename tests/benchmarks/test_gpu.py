@@ -21,8 +21,9 @@ def test_every_section_runs_small_on_the_cpu(tmp_path):
     command = [sys.executable, "-c", START, str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows = [line.strip("| ").split(" | ") for line in out.read_text().splitlines()[2:]]
-    values = {(row[0], row[1]): row[2] for row in rows}
+    lines = out.read_text().splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    values = {(section, what): value for section, what, value in rows}
     for name in ("Llama-3.1-8B", "Gemma-2-27B"):
         apart = values[name, "largest difference from whole conversations, sd"]
         assert float(apart) < 0.3  # small random models, in bfloat16
