@@ -183,7 +183,7 @@ def report() -> pd.DataFrame:
         first = found["rows, s"]
         apart = [np.abs(each - first).max() / first.std() for each in found.values()]
         row |= took | {"rows / one cache": took["rows, s"] / took["one cache, s"]}
-        rows.append(row | {"largest difference, sd": float(max(apart))})
+        rows.append(row | {"largest difference, sd": max(apart)})
     return pd.DataFrame(rows)
 
 
