@@ -83,6 +83,16 @@ def input_ids(
     return [[*prefix, *ids, *closing] for ids in replies]
 
 
+def comes_back(tokenizer, prompt: str, ids) -> bool:
+    """Return whether a reply, written as text within the conversation, is tokenised to the same
+    ids.
+    """
+    as_text = input_ids(
+        tokenizer, prompt, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)]
+    )
+    return as_text == input_ids(tokenizer, prompt, [list(ids)], reply_mode="ids")
+
+
 def gate_index(tokenizer, model_type: str, ids: list[int]) -> int:
     """Index of the first token of the last occurrence of the reply's header."""
     pattern = tokenizer(HEADERS[model_type], add_special_tokens=False).input_ids

@@ -161,6 +161,7 @@ def test_ends_are_outermost_inputs_and_words_are_those_read_as_one_token(score_t
     ("measure", "values", "direction"),
     [
         ("sentiment_best", (0.4, 0.3, 0.5), "for"),
+        ("sentiment_best", (-0.4, -0.5, -0.3), "against"),
         ("framing", (1.1, 0.9, 1.3), "undecided"),
         ("read_as_itself", (0.463, np.nan, np.nan), ""),
         ("sentiment_best", (0.4, 0.3, 0.5, -0.5, 0.41), "random"),
