@@ -1,14 +1,12 @@
 """The library in a few names, for use outside this project: `import reward_model_values as rmv`."""
 
-import difflib
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from .opening import open_model
-from .opening.options import Options
 from .paper import InputError, RewardModel, ends, score_vocabulary
 from .reading import reply_files
 
@@ -33,22 +31,7 @@ class Model(RewardModel):
         return score(self, prompts, replies, bos=bos, batch_size=batch_size)
 
 
-def load(
-    name: str | Path,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    attention: str | None = None,
-    head: str | None = None,
-    read_at: str | None = None,
-    label: int | None = None,
-    template: str | Path | None = None,
-    revision: str | None = None,
-    stream: bool | None = None,
-    tokenizer: str | Path | None = None,
-    base: str | Path | None = None,
-    **unknown: object,
-) -> Model:
+def load(name: str | Path, **options: Any) -> Model:
     """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready
     to score.
 
@@ -57,26 +40,7 @@ def load(
 
     >>> model = load("path/to/model", device="cpu")
     """
-    known = [field.name for field in fields(Options)]
-    for option in unknown:
-        near = difflib.get_close_matches(option, known, 1)
-        remedy = f"write {near[0]}" if near else "use " + ", ".join(known)
-        raise InputError(f"load has no option {option!r}; {remedy}")
-    model = open_model(
-        name,
-        device=device,
-        dtype=dtype,
-        attention=attention,
-        head=head,
-        read_at=read_at,
-        label=label,
-        template=template,
-        revision=revision,
-        stream=stream,
-        tokenizer=tokenizer,
-        base=base,
-    )
-    return Model(**vars(model))
+    return Model(**vars(open_model(name, **options)))
 
 
 def score(

@@ -1,6 +1,5 @@
 """Sphinx's settings for the site, whose sources are the project's own notebooks and documents."""
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -59,8 +58,6 @@ FOLDED = {
     "comparison": ("hide-input", "Show what the check compares"),
     "check": ("hide-output", "Show what the check prints"),
 }
-# a link of a document to the front page, which is the first page of the site
-FRONT = re.compile(r"\[([^\]]+)\]\(((?:\.\./)?)figures/index\.html\)")
 
 
 def setup(app: Sphinx) -> None:
@@ -70,9 +67,8 @@ def setup(app: Sphinx) -> None:
 
 
 def fold(app: Sphinx, name: str, source: list[str]) -> None:
-    """Fold a notebook's answers, describe its pictures, link its blank copy and the front page."""
+    """Fold a notebook's answers, describe its pictures, and link its blank copy."""
     if not name.startswith("notebooks/"):
-        source[0] = FRONT.sub(r'<a href="\2index.html">\1</a>', source[0])
         return
     notebook = nbformat.reads(source[0], 4)
     for cell in notebook.cells:

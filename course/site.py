@@ -1,6 +1,5 @@
 """The site: notebooks, exercises, glossary and teaching plans as pages, and the explorers."""
 
-import re
 import shutil
 
 from lib import ROOT, InputError
@@ -9,12 +8,7 @@ from lib.tables.collection import ITEMS, WORDS
 from .explorer import page
 
 SITE = ROOT / "data" / "site"
-FIGURES = ROOT / "figures"
-# links of the front page to the sources of pages
-SOURCE = re.compile(r'(?<=href=")\.\./([^"]+)\.(?:ipynb|md)(?=")')
-CONTENTS = (
-    '<nav><a href="course/index.html">All pages: contents and explorers</a></nav>'
-)
+FIRST = '<meta http-equiv="refresh" content="0; url=course/index.html">'
 
 
 def build(folder=SITE, *options: str) -> None:
@@ -35,11 +29,7 @@ def build(folder=SITE, *options: str) -> None:
     shutil.rmtree(work)
     for study in filter(lambda study: study.models, (WORDS, ITEMS)):
         page.write(study, folder / "explorer" / f"{study}.html")
-    text = (FIGURES / "index.html").read_text("utf-8")
-    text = SOURCE.sub(r"\1.html", text).replace("<h1>", f"{CONTENTS}<h1>", 1)
-    (folder / "index.html").write_text(text, encoding="utf-8")
-    no_pages = shutil.ignore_patterns("*.html", "*.ipynb", "*.lock")
-    shutil.copytree(FIGURES / "published", folder / "published", ignore=no_pages)
+    (folder / "index.html").write_text(FIRST, encoding="utf-8")
     print(
         f"The site: open {folder / 'index.html'} by double click, or serve the folder."
     )

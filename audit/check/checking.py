@@ -19,10 +19,9 @@ from ..paper import (
     DATA,
     InputError,
     RewardModel,
-    checkpoints,
     conversations,
-    files,
     language_models,
+    loading,
     registry,
     reward_models,
     vocabulary,
@@ -72,7 +71,7 @@ def check(
     else:
         entry = reward_models.find(str(name))
         revision = options.get("revision") or entry["revision"]
-        _, commit = files.fetch(entry["hub_id"], revision)
+        _, commit = loading.fetch(entry["hub_id"], revision)
     try:
         model = opening.open_model(name, reference, **options)
         if reference:
@@ -313,11 +312,11 @@ def open_own_class(model: RewardModel) -> tuple[PreTrainedModel, list[str]]:
     random there.
     """
     assert model.files is not None
-    config = checkpoints.config_of(model.files)
+    config = loading.config_of(model.files)
     asked = None if model.attention == "sdpa" else model.attention
-    attention = checkpoints.set_attention(config, asked)
+    attention = loading.set_attention(config, asked)
     config.num_labels = 1
-    own, report = checkpoints.from_safetensors(
+    own, report = loading.from_safetensors(
         AutoModelForSequenceClassification,
         model.files,
         config,
@@ -339,7 +338,7 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
             f"transformers draws {lost[0]} at random",
             "download the checkpoint again, or check config.json",
         )
-    whole = checkpoints.ready(own, model.device)
+    whole = loading.ready(own, model.device)
     headless = replace(model, backbone=whole, head=None)
     reader = Reader(headless, [])
     # one at a time, so nothing is padded

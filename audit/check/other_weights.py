@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import PreTrainedConfig
 
-from ..paper import checkpoints
+from ..paper import loading
 from .readings import Reader, config_in_file, open_reader
 from .sources import Cause
 
@@ -34,7 +34,7 @@ def other_weights(
     if model.head is None:
         yield from other_pooling(reader, config)
         return
-    if checkpoints.soft_caps(config) and model.attention != "uncapped":
+    if loading.soft_caps(config) and model.attention != "uncapped":
         remedy = "say attn_implementation='eager' there, or --attention uncapped here"
         uncapped = open_reader(name, label, {**given, "attention": "uncapped"})
         cause = Cause("dropped the soft-capping of attention", remedy)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
 from ..opening import labels, open_model
-from ..paper import InputError, RewardModel, checkpoints, display
+from ..paper import InputError, RewardModel, display, loading
 from .feeds import Feed, Input
 from .sources import Cause
 
@@ -139,7 +139,7 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
 def config_in_file(model: RewardModel) -> PreTrainedConfig:
     """Return the config.json of a loaded checkpoint."""
     assert model.files is not None
-    return checkpoints.config_of(model.files)
+    return loading.config_of(model.files)
 
 
 def reader_of_labels(model: RewardModel) -> Reader:
@@ -148,10 +148,10 @@ def reader_of_labels(model: RewardModel) -> Reader:
     files = model.files
     config = config_in_file(model)
     if model.head is None:
-        whole, _ = checkpoints.from_safetensors(
+        whole, _ = loading.from_safetensors(
             AutoModelForSequenceClassification, files, config, model.dtype, None
         )
-        backbone = checkpoints.ready(whole, model.device)
+        backbone = loading.ready(whole, model.device)
         return Reader(replace(model, backbone=backbone), [])
     heads = []
     for label in range(config.num_labels):

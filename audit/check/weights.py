@@ -7,8 +7,7 @@ from collections import Counter
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..paper import InputError, RewardModel, checkpoints, conversations
-from ..paper import files as models_files
+from ..paper import InputError, RewardModel, conversations, loading
 from .report import Row, attempt, note, ok, wrong
 
 CAP = 50.0  # of Gemma-2's attention, in all models that were published
@@ -26,7 +25,7 @@ BESIDE = 1.2
 CONTROL = re.compile(r"<\|[^<>|\s]+\|>|<[a-z]+(?:_[a-z]+)+>")
 
 
-def numbers_stored(files: models_files.Files) -> Counter:
+def numbers_stored(files: loading.Files) -> Counter:
     """Return how many numbers of each dtype a checkpoint's tensors hold. InputError as for
     files.stored_tensors.
     """
@@ -49,7 +48,7 @@ def weight_rows(
     """
     assert model.files is not None
     stored = numbers_stored(model.files)
-    config = checkpoints.config_of(model.files)  # as in the file
+    config = loading.config_of(model.files)  # as in the file
     return [
         attempt("files", _files, model, config, stored),
         attempt("head", _head, model, config, label, about),
@@ -62,7 +61,7 @@ def _files(model: RewardModel, config: PreTrainedConfig, stored: Counter) -> Row
     text = config.get_text_config()
     held = sum(count * size_of(dtype) for dtype, count in stored.items())
     found = (
-        f"{checkpoints.architecture_of(config)}, {text.num_hidden_layers} layers of width "
+        f"{loading.architecture_of(config)}, {text.num_hidden_layers} layers of width "
         f"{text.hidden_size}; {held / 1e9:.2g} GB, {stored.total() / 1e9:.2g} billion numbers"
     )
     if getattr(config, "auto_map", None):
@@ -137,7 +136,7 @@ def _attention(model: RewardModel, config: PreTrainedConfig) -> Row:
             "without soft-capping, as asked for and as the paper's code ran it",
             "leave --attention out to score it as it was trained",
         )
-    if not checkpoints.soft_caps(config):
+    if not loading.soft_caps(config):
         return ok(f"{model.attention}; the architecture has no soft-capping")
     if config.attn_logit_softcapping is None:
         return wrong(

@@ -17,8 +17,8 @@ from ..opening import plain
 from ..paper import (
     Collection,
     InputError,
-    checkpoints,
     jobs,
+    loading,
     registry,
     reward_models,
     runs,
@@ -72,7 +72,7 @@ def asks_of(load: str, nodes: Sequence[dict]) -> dict:
         for what in ("CPU", "GPU", "memory")
     }
     device = "cuda" if most["GPU"] >= 1 else "cpu"
-    dtype = checkpoints.dtype_for(entry["dtype"], device, checkpoints.config_of(files))
+    dtype = loading.dtype_for(entry["dtype"], device, loading.config_of(files))
     numbers = weights.numbers_stored(files).total()
     memory = int(numbers * weights.size_of(dtype) * weights.BESIDE)
     return place(memory, most, _card_memory() if device == "cuda" else 0)

@@ -10,7 +10,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from ..paper import InputError, files
+from ..paper import InputError, loading
 from ..preflight import read_json
 from .formats import HEADS, copy_others
 
@@ -43,7 +43,10 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     remedy = "give the adapter's own base, or merge it where it was trained"
     for source in (base, folder):
         copy_others(source, target)
-    with files.enough_memory("merge it in float32"), files.refusing(problem, remedy):
+    with (
+        loading.enough_memory("merge it in float32"),
+        loading.refusing(problem, remedy),
+    ):
         _merged(folder, base).save_pretrained(target)
 
 

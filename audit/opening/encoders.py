@@ -3,7 +3,7 @@
 from torch import nn
 from transformers import AutoModelForSequenceClassification
 
-from ..paper import RewardModel, checkpoints, reward_models
+from ..paper import RewardModel, loading, reward_models
 from ..reading import encoders
 from .labels import row_of
 from .options import Options
@@ -15,21 +15,21 @@ def load(checkpoint: reward_models.Checkpoint, options: Options) -> RewardModel:
     """
     config = checkpoint.config
     row = row_of(config.num_labels, options.label, "its classifier", config)
-    model, report = checkpoints.from_safetensors(
+    model, report = loading.from_safetensors(
         AutoModelForSequenceClassification,
         checkpoint.files,
         config,
         checkpoint.dtype,
         None,
     )
-    checkpoints.refuse_unloaded(checkpoint.folder, report)
+    loading.refuse_unloaded(checkpoint.folder, report)
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     last = [part for part in linear if part.out_features == config.num_labels][-1]
     # it gets one output
     last.weight = nn.Parameter(last.weight[row])
     if last.bias is not None:
         last.bias = nn.Parameter(last.bias[row])
-    ready = checkpoints.ready(model, checkpoint.device)
+    ready = loading.ready(model, checkpoint.device)
     return reward_models.complete(
         checkpoint, ready, None, reader=encoders.WholeConversations
     )

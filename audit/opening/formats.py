@@ -16,8 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import MODEL_MAPPING, PreTrainedConfig
 
-from ..paper import DATA, checkpoints
-from ..paper import files as models_files
+from ..paper import DATA, loading
 from ..preflight import read_json
 
 NAMES = DATA / "tensor_names.csv"
@@ -34,7 +33,7 @@ def reason_to_convert(folder: Path, weights: list[Path]) -> str:
     if text_config(folder, config):
         return "it also reads pictures or sounds, and its language model is taken out"
     kind = _kind_of(config)
-    names = models_files.stored_tensors(weights)
+    names = loading.stored_tensors(weights)
     if any(_ordinary_name(name, kind) != name for name in names):
         return "it names its tensors in its own way"
     return ""
@@ -49,7 +48,7 @@ def text_config(folder: Path, config: dict) -> PreTrainedConfig | None:
     is_other = config.get("is_encoder_decoder") or "quantization_config" in config
     if is_other or not isinstance(config.get("text_config"), dict):
         return None
-    whole = checkpoints.config_of(models_files.Files(folder, ""))
+    whole = loading.config_of(loading.Files(folder, ""))
     text = whole.get_text_config()
     if text is whole or type(text) not in MODEL_MAPPING:
         return None
@@ -95,7 +94,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file. InputError if a pickled one holds more than tensors: reading
     it could run code.
     """
-    with models_files.refusing(f"{path} cannot be read as weights alone", RESAVE):
+    with loading.refusing(f"{path} cannot be read as weights alone", RESAVE):
         if path.suffix != ".bin":
             return load_file(path)
         held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

@@ -7,7 +7,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from ..paper import InputError, checkpoints, heads, reward_models
+from ..paper import InputError, heads, loading, reward_models
 from ..reading import implicit
 
 
@@ -81,7 +81,7 @@ def _output_matrix(checkpoint: reward_models.Checkpoint) -> dict[str, str]:
     }
     if not places and config.tie_word_embeddings:
         places = {"lm_head.weight": "model.embed_tokens.weight"}
-    is_language_model = "CausalLM" in checkpoints.architecture_of(config)
+    is_language_model = "CausalLM" in loading.architecture_of(config)
     if not (places and is_language_model) or implicit.scale_of_logits(config):
         raise InputError(
             f"{checkpoint.folder} is no language model with an output matrix (lm_head.weight), or "

@@ -4,8 +4,7 @@ import re
 
 from transformers import PreTrainedConfig
 
-from ..paper import InputError, checkpoints, heads
-from ..paper import files as models_files
+from ..paper import InputError, heads, loading
 
 
 def row_of(
@@ -18,7 +17,7 @@ def row_of(
     """
     if outputs == 1 and not label:
         return slice(None)
-    architecture = checkpoints.architecture_of(config)
+    architecture = loading.architecture_of(config)
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
     if label is None or not is_classifier or not 0 <= label < outputs:
         raise InputError(
@@ -30,7 +29,7 @@ def row_of(
 
 
 def load_head(
-    files: models_files.Files,
+    files: loading.Files,
     config: PreTrainedConfig,
     head_name: str,
     label: int | None = None,

@@ -9,9 +9,9 @@ from typing import Any
 from ..paper import (
     InputError,
     RewardModel,
-    checkpoints,
     heads,
     language_models,
+    loading,
     registry,
     reward_models,
 )
@@ -87,7 +87,7 @@ def _in_memory(
         return reward_models.complete(
             checkpoint, skeleton, head, layers=in_files, reader=by_layer.LayerByLayer
         )
-    backbone = checkpoints.load_backbone(checkpoint)
+    backbone = loading.load_backbone(checkpoint)
     return reward_models.complete(checkpoint, backbone, head)
 
 
@@ -105,11 +105,12 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     InputError for an option that only the other kind of model has.
     """
     given = {option: value for option, value in options.items() if value is not None}
-    known = {field.name for field in fields(Options)}
-    if unused := given.keys() - (OF_IMPLICIT if reference else known):
+    known = OF_IMPLICIT if reference else {field.name for field in fields(Options)}
+    if unused := given.keys() - known:
+        how = "with" if reference else "without"
         raise InputError(
-            f"'{min(unused)}' is no option {'with' if reference else 'without'} --reference model, "
-            "which asks for implicit rewards"
+            f"'{min(unused)}' is no option {how} --reference model (implicit rewards); use "
+            + ", ".join(sorted(known))
         )
     return given
 

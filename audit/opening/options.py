@@ -18,8 +18,7 @@ class Options(reward_models.Options):
     - tokenizer: of a served model, the folder with its tokenizer and template. None takes what the
       server names.
     - stream: True leaves the weights in their files and reads them layer by layer, once for all
-      replies that are scored together. None does so if they fit neither into device and host nor on
-      all cards of the machine.
+      replies that are scored together. None does so if they do not fit into memory.
     """
 
     label: int | None = None

@@ -9,8 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from .. import preflight
-from ..paper import ROOT, InputError, io
-from ..paper import files as models_files
+from ..paper import ROOT, InputError, io, loading
 from . import adapters, formats
 
 PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
@@ -18,18 +17,18 @@ PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 
 def open_files(
     hub_id: str, revision: str, base: str | Path | None = None
-) -> models_files.Files:
+) -> loading.Files:
     """Return the files of a checkpoint in a folder or on the hub, as transformers' classes store
     it. base: see reward_models.Options.
 
     InputError if there is none, or if it is stored in a way that is not read here.
     """
-    folder, commit = models_files.fetch(hub_id, revision)
+    folder, commit = loading.fetch(hub_id, revision)
     if commit and not any(folder.glob("*.safetensors")):
-        wanted = (*models_files.READ, *PICKLED)
-        folder, commit = models_files.fetch(hub_id, commit, wanted)
+        wanted = (*loading.READ, *PICKLED)
+        folder, commit = loading.fetch(hub_id, commit, wanted)
     preflight.refuse_other_weights(folder)
-    return models_files.files_of(as_plain_checkpoint(folder, base), commit)
+    return loading.files_of(as_plain_checkpoint(folder, base), commit)
 
 
 def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
@@ -50,14 +49,14 @@ def as_plain_checkpoint(folder: Path, base: str | Path | None = None) -> Path:
         return folder  # whoever reads the configuration says so
     is_pickled = not any(folder.glob("model*.safetensors"))
     whole = "pytorch_model.bin" if is_pickled else "model.safetensors"
-    weights = models_files.weight_files(folder, whole)
+    weights = loading.weight_files(folder, whole)
     reason = formats.reason_to_convert(folder, weights)
     if not reason:
         return folder
     return _written(folder, reason, partial(formats.convert, folder, weights))
 
 
-def _base_of(folder: Path, given: str | Path | None) -> models_files.Files:
+def _base_of(folder: Path, given: str | Path | None) -> loading.Files:
     """Return the files of an adapter's base. InputError if it does not open."""
     adapter = adapters.adapter_of(folder)
     name = str(given or adapter.get("base_model_name_or_path"))
@@ -79,7 +78,7 @@ def _written(
     """
     code = io.hash_of_code([Path(formats.__file__), Path(adapters.__file__)])
     names = formats.NAMES.read_text(encoding="utf-8")
-    content = models_files.hash_of(folder, *PICKLED)
+    content = loading.hash_of(folder, *PICKLED)
     name = hashlib.sha256(f"{content}{code}{names}{base}".encode()).hexdigest()[:16]
     target = ROOT / "data" / "cache" / "converted" / name
     if not target.is_dir():

@@ -19,16 +19,14 @@ from scipy.special import expit
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ..paper import InputError, RewardModel, conversations, reward_models
-from ..paper import files as models_files
-from ..paper import models_tokenizers as tokenizers
+from ..paper import InputError, RewardModel, conversations, loading, reward_models
 from ..reading import encoders
 from .options import Options
 
 # about what is sent; the server has decided on all others
 OPTIONS = ("tokenizer", "template")
 TOKENIZER_FILES = tuple(
-    pattern for pattern in models_files.READ if pattern != "*.safetensors"
+    pattern for pattern in loading.READ if pattern != "*.safetensors"
 )
 AT_ONCE = 100  # inputs in one request
 TIMEOUT = 600  # seconds without an answer
@@ -63,13 +61,13 @@ def load(url: str, options: Options) -> RewardModel:
     server = Server(entry["hub_id"])
     place = str(options.tokenizer or server.loaded)
     try:
-        files = models_files.open_files(place, "", TOKENIZER_FILES)
+        files = loading.open_files(place, "", TOKENIZER_FILES)
     except InputError as error:
         raise InputError(
             f"the tokenizer of {url} is not found here ({error}); name a folder with it and its "
             "chat template: --tokenizer <folder>"
         ) from error
-    tokenizer = tokenizers.tokenizer_of(files, options.template)
+    tokenizer = loading.tokenizer_of(files, options.template)
     # the last name of its place, which is not shown, and a hash tell checkpoints apart
     checkpoint = hashlib.sha256(server.loaded.encode()).hexdigest()[:8]
     model = RewardModel(
@@ -139,7 +137,7 @@ class Server:
             f"{self.url}{route} gives no answer that vLLM would give to a reward model"
         )
         remedy = "see to it, and run the command again: finished thousands are kept"
-        with models_files.refusing(wrong, remedy):
+        with loading.refusing(wrong, remedy):
             answer = urllib.request.urlopen(request, timeout=TIMEOUT)
             return read(json.load(answer))
 

@@ -19,8 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 
-from ..paper import InputError, checkpoints
-from ..paper import files as models_files
+from ..paper import InputError, loading
 
 # Model types whose layers all do the same on the states of the one before, so that they can be run
 # one by one.
@@ -106,7 +105,7 @@ class Layers:
         config.pad_token_id = config.bos_token_id = config.eos_token_id = None
         if getattr(config, "layer_types", None):  # with or without a sliding window
             config.layer_types = [config.layer_types[number]]
-        with checkpoints.quiet_transformers(), initialization.no_init_weights():
+        with loading.quiet_transformers(), initialization.no_init_weights():
             return AutoModel.from_config(
                 config, dtype=self.dtype, attn_implementation=self.attention
             )
@@ -114,7 +113,7 @@ class Layers:
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
         """Return a tensor, or these rows of it, in the dtype of the computation."""
         path, key = self.places[name]
-        gone = models_files.refusing(
+        gone = loading.refusing(
             f"{path} cannot be read any more",
             "see that it is whole, and run the same command again: it goes on from there",
         )
@@ -127,22 +126,22 @@ class Layers:
         return held.to(self.dtype)
 
 
-def skeleton_of(source: checkpoints.Source) -> PreTrainedModel:
+def skeleton_of(source: loading.Source) -> PreTrainedModel:
     """Return the backbone without weights: its configuration, and its tensors' names and shapes."""
     # A copy, because what it computes in is written into it
     config = copy.deepcopy(source.config)
     how = {
         "dtype": getattr(torch, source.dtype),
-        "attn_implementation": checkpoints.without_cap(source.attention),
+        "attn_implementation": loading.without_cap(source.attention),
     }
     with (
-        checkpoints.quiet_transformers(),
+        loading.quiet_transformers(),
         torch.device("meta"),
     ):
         return AutoModel.from_config(config, **how).eval()
 
 
-def are_wanted(stream: bool | None, source: checkpoints.Source) -> bool:
+def are_wanted(stream: bool | None, source: loading.Source) -> bool:
     """Return whether to read layers one by one; for `stream` None, whether the weights do not fit
     into memory.
 
@@ -181,7 +180,7 @@ def free_memory(device: str) -> int:
     return free
 
 
-def open_layers(source: checkpoints.Source) -> tuple[PreTrainedModel, Layers]:
+def open_layers(source: loading.Source) -> tuple[PreTrainedModel, Layers]:
     """Return the backbone without weights, and its layers in their files. InputError if a tensor
     is missing, misshapen or left over.
     """
@@ -199,12 +198,12 @@ def open_layers(source: checkpoints.Source) -> tuple[PreTrainedModel, Layers]:
         "mismatched_keys": [n for n in both if stored[n][1].shape != expected[n]],
         "unexpected_keys": stored.keys() - both,
     }
-    checkpoints.refuse_unloaded(source.folder, report)
+    loading.refuse_unloaded(source.folder, report)
     layers = Layers(
         config=source.config,
         places={name: (tensor.path, key) for name, (key, tensor) in stored.items()},
         dtype=skeleton.dtype,
-        attention=checkpoints.without_cap(source.attention),
+        attention=loading.without_cap(source.attention),
         device=source.device,
     )
     return skeleton, layers

@@ -14,8 +14,8 @@ from ..paper import (
     InputError,
     RewardModel,
     conversations,
-    files,
     imports,
+    loading,
     replacing,
     vocabulary,
     write_csv,
@@ -134,7 +134,7 @@ def read_replies(file: Path) -> pd.DataFrame:
     a turn of the user and one of the assistant. Numbers are texts, as they stood. InputError names
     the first row that is not understood: nothing is left out or guessed.
     """
-    with files.refusing(
+    with loading.refusing(
         f"{file} cannot be read", "give a csv with columns prompt,reply or jsonl"
     ):
         if file.suffix.lower() == ".csv":

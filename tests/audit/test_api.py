@@ -49,7 +49,7 @@ def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
 def test_what_is_misspelt_or_no_list_of_texts_is_one_line(folder):
     model = audit.load(folder, device="cpu")
     for call, line in (
-        (lambda: audit.load(folder, devise="cpu"), "write device"),
+        (lambda: audit.load(folder, devise="cpu"), "use attention"),
         (lambda: model.score(PROMPT, "love"), "lists of one length"),
         (lambda: model.score(PROMPT, ["a"], batch_size=0), "batch_size"),
     ):

@@ -91,6 +91,45 @@ def test_readme_has_the_words_of_the_committed_claims():
     assert shown == expected
 
 
+PLACE = re.compile(r"\{([\w.]+)/(\w+)(?:/([^/:}]*))?(?:/([^/:}]*))?(?::(%|of|th))?\}")
+NUMBER = r"(\S+?(?: \[[^\]]+\]| of \d+)?)"  # with its interval, or of how many
+ORDINALS = ["", "first", "second", "third", "fourth"]
+
+
+def committed_numbers(names: tuple[str, ...], how: str) -> list[float]:
+    """The number of the claims that a place names, and its interval or how many there are."""
+    row = COMMITTED
+    for column, name in zip(claims.NAMES, names, strict=True):
+        row = row[row[column] == name] if name else row
+    row = row.iloc[0]
+    value = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
+    if how == "of":
+        return [value, row["n"]]
+    ends = [row["ci_low"], row["ci_high"]] if row["ci_low"] < row["ci_high"] else []
+    return [each * (100 if how == "%" else 1) for each in (value, *ends)]
+
+
+def test_readme_has_the_numbers_of_the_committed_claims():
+    """data/paper/statements.csv says which number stands at which place of a sentence."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    sentences = re.findall(r"^\| .+? \| \*\*.+?\*\* \| (.+?) \|", readme, re.MULTILINE)
+    table = claims.paper_table("statements")
+    for shown, sentence in zip(sentences, table["sentence"], strict=True):
+        around = map(re.escape, re.split(r"\{.+?\}", sentence))
+        found = re.fullmatch(NUMBER.join(around), shown)
+        for text, place in zip(found.groups(), PLACE.findall(sentence), strict=True):
+            *names, how = place
+            numbers = committed_numbers(tuple(names), how)
+            if how == "th":
+                assert text == ORDINALS[int(numbers[0])]
+                continue
+            for digits, number in zip(
+                re.findall(r"-?[\d.]+", text), numbers, strict=True
+            ):
+                half = 0.5 / 10 ** len(digits.partition(".")[2])
+                assert float(digits) == pytest.approx(number, abs=half + 1e-9)
+
+
 # --- the rules, written again ---------------------------------------------------------------------
 
 
