@@ -16,7 +16,7 @@ from lib.apps.runner.front import opening
 from lib.apps.runner.jobs import parameters_of
 from lib.show.display import is_offensive
 
-MOST_CODE_CELLS = 5
+MOST_CODE_CELLS = 4
 LONGEST_CELL, LONGEST_FUNCTION, WIDTH = 12, 30, 88
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = [*sorted(FOLDER.glob("*.ipynb")), ROOT / "audit" / "card.ipynb"]
