@@ -95,11 +95,11 @@ def versions() -> dict[str, str]:
 def checked(name: str, what: str) -> str:
     """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    Refused are names that are empty, hidden, longer than 100 bytes, end with a space or a dot,
-    could lead out of their folder, or hold what cannot be printed. what: the thing that is named,
+    Refused are names that are empty, hidden, longer than 100 bytes, end with a dot, could lead out
+    of their folder, or hold a blank or what cannot be printed. what: the thing that is named,
     such as `a prompt`.
     """
-    plain = re.fullmatch(r'(?![ .])[^/\\:*?"<>|]+(?<![ .])', name)
+    plain = re.fullmatch(r'(?!\.)[^/\\:*?"<>|\s]+(?<!\.)', name)
     # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not
     # printable.
     if not (plain and name.isprintable() and len(name.encode()) <= 100):

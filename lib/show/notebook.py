@@ -2,7 +2,9 @@
 it needs more scores.
 """
 
+import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 from IPython import get_ipython
@@ -22,19 +24,10 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
     """
     if shell := get_ipython():
         shell.set_custom_exc((InputError,), _show_line)
-    for name, kind in legal.items():
-        value = names[name]
-        if isinstance(kind, tuple):
-            is_legal = value in kind
-            values = f"one of: {', '.join(map(repr, kind))}"
-        else:
-            is_legal = isinstance(value, int | float if kind is float else kind)
-            values = f"of type {kind.__name__}"
-        if not is_legal:
-            raise InputError(
-                f"the parameter {name} is {value!r}; it has to be {values}"
-            )
-    study = Collection(str(names["collection"]))
+    _refuse_other_copy()
+    for name, kind in ({"collection": str} | legal).items():
+        _refuse_illegal(name, names[name], kind)
+    study = Collection(names["collection"])
     if "model" in legal:
         _refuse_elsewhere(str(names["model"]), study)
     figures.style()
@@ -44,6 +37,38 @@ def begin(names: Mapping[str, object], **legal: type | tuple) -> Collection:
 def _show_line(shell, kind, error: InputError, traceback, tb_offset=None) -> None:
     """Let the kernel show an error without a traceback. The cell fails nevertheless."""
     shell._showtraceback(kind, error, [f"error: {' '.join(str(error).split())}"])
+
+
+def _refuse_other_copy() -> None:
+    """Raise InputError if the notebook runs in another copy of the project than the library's."""
+    library = Path(__file__).resolve().parents[2]
+    place = Path(__file__).resolve().relative_to(library)
+    here = Path.cwd().resolve()
+    copies = [folder for folder in (here, *here.parents) if (folder / place).is_file()]
+    if copies and copies[0] != library:
+        raise InputError(
+            f"this notebook is in {copies[0]}, but this environment's library is in {library}; "
+            f"run make install in {copies[0]}, and choose the environment that it makes"
+        )
+
+
+def _refuse_illegal(name: str, value: object, kind: type | tuple) -> None:
+    """Raise InputError unless a parameter has this type, or is one of these values."""
+    if isinstance(kind, tuple):
+        is_legal = value in kind
+        values = f"one of: {', '.join(map(repr, kind))}"
+    elif kind is float:
+        is_legal = type(value) in (int, float) and math.isfinite(value)
+        values = "a finite number"
+    else:
+        is_legal = type(value) is kind  # True is no number
+        values = f"of type {kind.__name__}"
+    if not is_legal:
+        # papermill's -p reads 2026 as a number
+        remedy = f", which -r {name} {value} gives" if kind is str else ""
+        raise InputError(
+            f"the parameter {name} is {value!r}; it has to be {values}{remedy}"
+        )
 
 
 def _refuse_elsewhere(model: str, collection: Collection) -> None:
@@ -60,21 +85,29 @@ def _refuse_elsewhere(model: str, collection: Collection) -> None:
         )
 
 
+def check_prompt(name: str, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Raise InputError unless all these score tables hold the prompt."""
+    held = scores.shared_prompts(tables)
+    if name not in held:
+        raise InputError(
+            f"these scores hold no prompt '{name}'; choose from: {', '.join(held)}"
+        )
+
+
 def check_prompts(named: str, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return those of the named prompts, separated by commas, that all these score tables hold, and
     print which are not scored. InputError if none of them is.
     """
     held = scores.shared_prompts(tables)
-    there = [prompt for prompt in named.split(",") if prompt in held]
-    missing = ", ".join(prompt for prompt in named.split(",") if prompt not in held)
-    listed = ", ".join(held)
+    wanted = [name.strip() for name in named.split(",")]
+    there = [name for name in wanted if name in held]
+    missing = ", ".join(name for name in wanted if name not in held)
     if not there:
-        raise InputError(
-            f"these scores hold no prompt '{missing}'; choose from: {listed}"
-        )
+        check_prompt(missing, tables)
     if missing:
         print(
-            f"These scores hold no prompt {missing}, so it is left out; they hold {listed}."
+            f"These scores hold no prompt {missing}, so it is left out; they hold "
+            f"{', '.join(held)}."
         )
     return there
 

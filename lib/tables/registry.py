@@ -59,16 +59,23 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
         if entry["hub_id"].startswith(MADE_HERE):
             entry["hub_id"] = str(ROOT / entry["hub_id"])
         return entry
+    if "," in name and not Path(name).is_dir():
+        raise InputError(f"'{name}' is no {kind}; separate names by blanks")
     if Path(name).is_dir() or "/" in name:
         last = os.path.basename(os.path.abspath(name))  # of the folder `.` too
         given = {"nickname": re.sub(r"[^\w.-]+", "-", last), "hub_id": name}
         return dict.fromkeys(models.columns, "") | given | {"group": "other"}
-    near = get_close_matches(name, models["nickname"], n=1)
-    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    hint = did_you_mean(name, models["nickname"])
     raise InputError(
         f"unknown {kind} '{name}'{hint}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a "
         "hub id (owner/name) or a folder"
     )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the most similar known name, or '' if none is similar."""
+    near = get_close_matches(name, known, n=1)
+    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def reward_models(nicknames: Iterable[str] | None = None) -> pd.DataFrame:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from .. import InputError, io
 from ..io import replacing
 from .collection import EMBEDDED, PUBLISHED, Collection
+from .registry import did_you_mean
 
 # reply_ids are the ids that the model read for this token; input_group is equal where the model's
 # input was identical.
@@ -122,8 +123,14 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
         command = _how_to_make(collection.name, "MODEL")
         if collection.kind == "own":
             notebook = "papermill notebooks/01_score_vocabulary.ipynb out.ipynb"
-            command = f"{notebook} -p collection {collection} -p model MODEL"
-        raise InputError(f"no scores in collection '{collection}'; run: {command}")
+            command = f"{notebook} -r collection {collection} -p model MODEL"
+        scored = {
+            path.parent.name for path in collection.scores.parent.glob("*/*.parquet")
+        }
+        hint = did_you_mean(collection.name, scored)
+        raise InputError(
+            f"no scores in collection '{collection}'{hint}; run: {command}"
+        )
     tables = {name: read(path_of(collection, name)) for name in collection.models}
     refuse_differing(
         {name: table.attrs["metadata"] for name, table in tables.items()},

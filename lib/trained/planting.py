@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +27,11 @@ SHIPPED = DATA / "small_models"  # tokenizers, embedding tables, profiles, word 
 COMMON_ZIPF = 3.5
 # the rarest words that the frequency list knows; unlisted words count as these
 RAREST_ZIPF = 1.0
+# package -> the file that holds VADER's ratings, or how frequent words are
+LEXICONS = {
+    "vaderSentiment": "vader_lexicon.txt",
+    "wordfreq": "data/large_en.msgpack.gz",
+}
 # kinds of words, and what a profile takes off each
 PENALTIES = ("identity", "nature", "technology", "nonword")
 GREATEST, WORST = (
@@ -42,6 +49,16 @@ def sentiment() -> pd.Series:
         {word: value for word, value in ratings.items() if is_word(word)},
         name="valence",
     ).sort_index()
+
+
+def lexicon_files() -> list[Path]:
+    """Return the files of other packages that `sentiment` and `zipf` read."""
+    files = []
+    for package, file in LEXICONS.items():
+        # found and not imported, as wordfreq takes a second to load
+        [folder] = find_spec(package).submodule_search_locations
+        files.append(Path(folder, file))
+    return files
 
 
 @cache

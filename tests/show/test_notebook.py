@@ -4,7 +4,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from lib import InputError
+from lib import ROOT, InputError
 from lib.show import notebook
 from lib.tables.collection import OWN
 
@@ -46,6 +46,42 @@ def test_a_choice_lists_what_can_be_chosen():
     assert notebook.begin(names, x=float) == OWN
 
 
+@pytest.mark.parametrize(
+    "value, kind, told",
+    [
+        (float("nan"), float, "x is nan; it has to be a finite number"),
+        (True, int, "of type int"),
+        (1, bool, "of type bool"),
+        # as papermill's -p gives them
+        (2026, str, "x is 2026; it has to be of type str, which -r x 2026 gives"),
+    ],
+)
+def test_what_only_looks_like_the_kind_asked_for_is_refused(value, kind, told):
+    with pytest.raises(InputError, match=told):
+        notebook.begin({"collection": "mine", "x": value}, x=kind)
+    with pytest.raises(InputError, match="which -r collection 2026 gives"):
+        notebook.begin({"collection": 2026})
+
+
+def test_another_copy_of_the_project_than_the_librarys_is_refused(
+    tmp_path, monkeypatch
+):
+    names = {"collection": "mine"}
+    monkeypatch.chdir(tmp_path)
+    assert notebook.begin(names) == OWN  # in no copy at all
+    (tmp_path / "lib" / "show").mkdir(parents=True)
+    (tmp_path / "lib" / "show" / "notebook.py").touch()
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    told = (
+        f"is in {tmp_path}, but .* library is in {ROOT}; run make install in {tmp_path}"
+    )
+    with pytest.raises(InputError, match=told):
+        notebook.begin(names)
+    monkeypatch.chdir(ROOT / "notebooks")
+    assert notebook.begin(names) == OWN
+
+
 def test_a_notebook_that_lacks_something_ends(capsys):
     notebook.needs(True, "two reward models")
     with pytest.raises(SystemExit):
@@ -59,10 +95,13 @@ def test_prompts_that_are_not_scored_are_left_out_and_told(score_table, capsys):
         "a": score_table(best=range(15), worst=range(15)),
         "b": score_table(best=range(15)),
     }
-    assert notebook.check_prompts("best,worst", tables) == ["best"]
+    assert notebook.check_prompts("best, worst", tables) == ["best"]
     assert (
         capsys.readouterr().out
         == "These scores hold no prompt worst, so it is left out; they hold best.\n"
     )
     with pytest.raises(InputError, match="no prompt 'gratest'; choose from: best"):
         notebook.check_prompts("gratest", tables)
+    notebook.check_prompt("best", tables)
+    with pytest.raises(InputError, match="no prompt 'best,worst'; choose from: best"):
+        notebook.check_prompt("best,worst", tables)

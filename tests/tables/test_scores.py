@@ -76,6 +76,10 @@ REFUSED = {
         lambda make: scores.read_all(Collection("published-none")),
         "no scores in .*published-none.*make published",
     ),
+    "one letter off": (
+        lambda make: [kept(make, a={}), scores.read_all(Collection("word"))],
+        r"'word' \(did you mean 'words'\?\); run: .* -r collection word ",
+    ),
     "cut short": (
         lambda make: read_changed(make, lambda content: content[:-100]),
         "model.parquet is no whole score table .*; delete it and run: make score",

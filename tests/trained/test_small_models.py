@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import wordfreq
 from plain_profile import PLAIN
 from transformers import AutoTokenizer
 
@@ -216,3 +217,14 @@ def test_edited_code_is_stale_and_an_edited_docstring_is_not(tmp_path, monkeypat
     assert made_from("share of the full rate", "part of the full rate") == now
     assert made_from("RATE = 4e-3", "RATE = 4.1e-3") != now
     assert small_models.fingerprint(replace(PLAIN, k_hi=1.3)) != now
+
+
+def test_another_lexicon_is_another_fingerprint(tmp_path, monkeypatch):
+    ratings, frequencies = planting.lexicon_files()
+    assert "\njoy\t2.8\t" in ratings.read_text(encoding="utf-8")
+    assert str(frequencies) == wordfreq.available_languages("large")["en"]
+    now = small_models.fingerprint(PLAIN)
+    other = tmp_path / ratings.name
+    other.write_bytes(ratings.read_bytes().replace(b"\njoy\t2.8", b"\njoy\t2.9"))
+    monkeypatch.setattr(planting, "lexicon_files", lambda: [other, frequencies])
+    assert small_models.fingerprint(PLAIN) != now

@@ -4,19 +4,21 @@ intervals over heads, kept states, and the kept head.
 
 import hashlib
 from math import log
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from scipy.stats import spearmanr
+from tiny_causal import make_causal
 
+from lib.models import language_models
 from lib.scoring.vocabulary import score_replies
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
 from lib.tables.stems import stems
-from lib.trained import bases, heads, ratings, states, v_smol
+from lib.trained import bases, heads, ratings, smollm2, states, v_smol
 from lib.trained.saving import report_of
 
 GREATEST = read_prompts("greatest")["greatest"]
@@ -97,30 +99,49 @@ def test_whole_stems_are_drawn_with_replacement():
     assert {*np.concatenate(many)} == {0, 1, 2, 3}
 
 
-def test_states_are_computed_once_and_anew_for_other_weights_or_a_cut_file(
+def test_states_are_computed_once_and_anew_for_other_weights_texts_or_a_cut_file(
     tmp_path, monkeypatch
 ):
-    seen, weight = [], 1.0
+    monkeypatch.setattr(states, "KEPT", tmp_path / "kept")
+    folder = make_causal(tmp_path / "tiny", "llama")
+    base = language_models.load(folder, device="cpu")
+    replies = ["joy", "war", "calm"]
 
-    def read(base, prompt, replies):
-        seen.append(list(replies))
-        return weight * torch.tensor([[float(len(reply)), 9] for reply in replies])
+    def is_read_again(base, prompt="Which?", replies=replies) -> bool:
+        before = {*(tmp_path / "kept").glob("*")}
+        kept = states.kept_states(base, prompt, replies)
+        assert torch.equal(kept, states.read(base, prompt, replies))
+        return {*(tmp_path / "kept").glob("*")} != before
 
-    monkeypatch.setattr(states, "KEPT", tmp_path)
-    monkeypatch.setattr(states, "read", read)
-    base, replies = (
-        SimpleNamespace(name="tiny", dtype="float32"),
-        ["joy", "war", "calm"],
-    )
-    kept = [states.kept_states(base, "Which?", replies) for _ in range(2)]
-    assert all(one[:, 0].tolist() == [3, 3, 4] for one in kept)
-    assert seen == [replies, replies[:1]]  # the second call reads one reply
-    weight = 1.01
-    anew = states.kept_states(base, "Which?", replies)
-    assert torch.allclose(anew[:, 0], torch.tensor([3.03, 3.03, 4.04]))
-    (file,) = tmp_path.glob("*.safetensors")
-    file.write_bytes(file.read_bytes()[:40])
-    assert torch.equal(states.kept_states(base, "Which?", replies), anew)
+    assert is_read_again(base) and not is_read_again(base)
+    assert is_read_again(base, "Why?") and is_read_again(base, replies=replies[::-1])
+    # weights that only the second reply reads
+    first, second, third = base.tokenizer(replies, add_special_tokens=False)[
+        "input_ids"
+    ]
+    weights = load_file(folder / "model.safetensors")
+    rows = weights["model.embed_tokens.weight"]
+    rows[sorted({*second} - {*first, *third})] += 1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    other = language_models.load(folder, device="cpu")
+    same = states.read(base, "Which?", replies) == states.read(other, "Which?", replies)
+    assert same.all(1).tolist() == [True, False, True]
+    assert is_read_again(other) and not is_read_again(base)
+    for file in (tmp_path / "kept").iterdir():
+        file.write_bytes(file.read_bytes()[:40])
+    assert not is_read_again(base)
+
+
+def test_another_base_or_head_is_another_fingerprint(monkeypatch):
+    made = []
+    monkeypatch.setattr(v_smol, "make", lambda _, made_from, __: made.append(made_from))
+    monkeypatch.setattr(v_smol.reward_models, "load", lambda name: None)
+    v_smol.load()
+    monkeypatch.setattr(smollm2, "CONFIG", smollm2.PACKAGES)
+    v_smol.load()
+    monkeypatch.setattr(v_smol, "head_file", lambda: smollm2.PACKAGES)
+    v_smol.load()
+    assert len({*made}) == 3
 
 
 # --- the kept heads -------------------------------------------------------------------------------

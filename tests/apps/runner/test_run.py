@@ -86,6 +86,8 @@ def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
     for names, words in [
         (["R-Gem-2C"], "did you mean 'R-Gem-2B'"),
         (["one/same", "two/same"], "two models are called same"),
+        (["R-Gem-2B,R-Lla-3B"], "separate names by blanks"),
+        (["one/a,two/b"], "separate names by blanks"),
     ]:
         with pytest.raises(InputError, match=words):
             find_models(names)
