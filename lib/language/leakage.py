@@ -69,7 +69,7 @@ def explained(
     controls.
 
     `rho` is Spearman's, or the partial correlation, with a 95% percentile bootstrap over stems
-    of words. `share` is rho squared.
+    of words.
     """
     pairs = [[f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts]
     columns = [*sum(pairs, []), *SENTIMENT, "frequency"]
@@ -82,8 +82,8 @@ def explained(
             places = [columns.index(name) for name in [*pair, *controls]]
             rho = float(partial(own, places))
             ends = resampling.interval(partial(draws, places))
-            correlations.append([prompt, held, rho, *ends, rho**2, len(rows)])
-    named = ["prompt", "held_constant", "rho", "ci_low", "ci_high", "share", "n"]
+            correlations.append([prompt, held, rho, *ends, len(rows)])
+    named = ["prompt", "held_constant", "rho", "ci_low", "ci_high", "n"]
     return pd.DataFrame(correlations, columns=named)
 
 

@@ -64,8 +64,10 @@ RECORDS: dict[str, dict] = {
         "gain_pessimal": near(1.57, abs=0.2),
     },
     "09_language_model_logprobs": {
-        "printed_pretrained": 9.93,
-        "function_words_SmolLM2-135M-Instruct": 14,  # of 20; by chance .3
+        # lists that begin with a function word, of 15 each, and of 3 of SmolLM2
+        "printed_pretrained": 13,
+        "printed_instruction": 3,
+        "here_instruction": 3,
         # All nine models with a planted frequency bonus are told from the one without.
         **{f"apart_{prompt}": 9 for prompt in (*GOOD, "worst")},
         **{f"rho_{prompt}": near(0.11, abs=0.03) for prompt in GOOD},
