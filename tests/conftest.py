@@ -114,13 +114,10 @@ def write_notebook() -> Callable[..., Path]:
     def write(
         path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run
     ) -> Path:
-        new, each = (
-            nbformat.v4,
-            {"needs": []},
-        )
+        new, each = nbformat.v4, {"needs": [], "first_run": [{"model": "A-Gem-96"}]}
         tagged = new.new_code_cell(parameters, metadata={"tags": ["parameters"]})
         opening = new.new_markdown_cell(
-            f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else."
+            f"# Title of {path.stem}\n\n**What is <asked> in {path.stem}?** Nothing else."
         )
         notebook = new.new_notebook(
             cells=[opening, tagged, *map(new.new_code_cell, cells)]

@@ -1,24 +1,21 @@
 """One reader: a model reads a prompt once, and then gives the rewards of replies, and their
 gradients.
 
-A row holds the tree of some replies behind the prompt, depth first. Under its mask a node sees the
-prompt, its ancestors and itself, as in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305.09781).
-The attention is transformers' own. Models that SHARES does not name read every conversation whole.
+Replies are read in rows, behind the prompt's cache, by transformers' own attention. Models that
+SHARES does not name read every conversation whole.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from itertools import chain
-from os.path import commonprefix
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig
 
 from .. import InputError
 from ..io import is_of_memory
@@ -26,32 +23,14 @@ from ..models.conversations import Ids, Inputs
 from ..models.loading import enough_memory, length_limit
 from ..models.reward_models import RewardModel
 from .products import computing
+from .rows import WIDTH, Rows, laid_out, mask_of, rows_of, size_of
 
 # Model types whose prompt may be read once. Each is compared with whole conversations that
 # transformers' own class reads, in tests/scoring/test_reader.py.
 SHARES: tuple[str, ...] = ("gemma", "gemma2", "gemma3_text", "granite", "llama")
 SHARES += ("mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
-WIDTH = 128  # nodes of a row; it has more where replies are longer than half of it
 TOKENS = {"cpu": 512, "mps": 8192, "cuda": 32768}  # read together
-
-Row = list[tuple[Ids, list[int]]]  # what is read, and the nodes of each reply
-
-
-class Rows(NamedTuple):
-    """Replies that are read together, or whole conversations of one length.
-
-    - ids, depths: (rows, width), of each node its token, and its place in the reply
-    - seen: (rows, width, width) bool, which nodes each node sees: its ancestors and itself; empty
-      for whole conversations
-    - replies: what is read; nodes: those of each, counted over all rows
-    """
-
-    ids: Tensor
-    depths: Tensor
-    seen: Tensor
-    replies: list[Ids]
-    nodes: list[list[int]]
 
 
 class Reader:
@@ -229,61 +208,6 @@ class Reader:
                         raise
                 self.tokens = size_of(some[0]) * len(some) // 2
         return found, order
-
-
-def rows_of(replies: Sequence[Ids], width: int) -> list[Row]:
-    """Return sorted replies in rows of so many nodes at most; one that is longer has its own."""
-    rows: list[Row] = []
-    last: Ids = ()
-    path: list[int] = []
-    for reply in replies:
-        shared = len(commonprefix([last, reply]))
-        used = path[-1] + 1 if path else width
-        if used + len(reply) - shared > width:
-            rows.append([])
-            used = shared = 0
-        path = [*path[:shared], *range(used, used + len(reply) - shared)]
-        rows[-1].append((reply, path))
-        last = reply
-    return rows
-
-
-def size_of(row: Row) -> int:
-    """Return how many nodes a row has."""
-    return row[-1][1][-1] + 1
-
-
-def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
-    """Return rows as they are read, filled up to one width; what nodes see for trees alone."""
-    width = max(map(size_of, rows))
-    replies = [reply for row in rows for reply, _ in row]
-    nodes = [
-        [number * width + node for node in path]
-        for number, row in enumerate(rows)
-        for _, path in row
-    ]
-    each = [*chain(*nodes)]
-    ids, depths = np.zeros((2, len(rows), width), np.int64)
-    ids.flat[each] = [*chain(*replies)]
-    depths.flat[each] = [*chain(*(range(len(path)) for path in nodes))]
-    seen = np.zeros((len(rows), width, width * are_trees), bool)
-    if are_trees:
-        pairs = [
-            (node, other % width)
-            for path in nodes
-            for depth, node in enumerate(path)
-            for other in path[: depth + 1]
-        ]
-        below, above = np.array(pairs).T
-        seen.reshape(-1, width)[below, above] = True
-    tensor = torch.from_numpy
-    return Rows(tensor(ids), tensor(depths), tensor(seen), replies, nodes)
-
-
-def mask_of(backbone: PreTrainedModel, seen: Tensor) -> Tensor:
-    """Return the mask, (rows, 1, nodes, others), in which nodes see these others."""
-    hidden = torch.finfo(backbone.dtype).min
-    return torch.where(seen[:, None], 0.0, hidden).to(backbone.dtype)
 
 
 def reader_of(model: RewardModel) -> type[Reader]:

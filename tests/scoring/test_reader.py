@@ -9,7 +9,8 @@ from transformers import CONFIG_MAPPING, AutoModel
 
 from lib.models.heads import ArmoHead, LinearHead
 from lib.scoring import products, reader
-from lib.scoring.reader import Reader, laid_out, rows_of
+from lib.scoring.reader import Reader
+from lib.scoring.rows import laid_out, rows_of
 
 # two layers of each kind of attention that the config knows
 LAYERS = {

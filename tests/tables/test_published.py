@@ -132,26 +132,23 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executed):
     order of names.
     """
     notebooks = mirror.project / "notebooks"
-    words = 'collections = "embedded published-words published-vocabulary"\n'
-    words += 'collection = "embedded"\n'
+    words = ["embedded", "published-words", "published-vocabulary"]
     # names no collections, so it is about whole vocabularies
     write_notebook(notebooks / "02_ends.ipynb", "1 / 0")
     write_notebook(
         notebooks / "03_words.ipynb",
         KEEP.format("03", "S2.tau", "max"),
-        parameters=words,
+        collections=words,
     )
-    items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
+    items = 'collection = "published-items"\nprompt = "greatest"'
     write_notebook(
         notebooks / "06_items.ipynb",
         KEEP.format("06", "S4.tau.human", "mean"),
         parameters=items,
+        collections=["published-items"],
     )
-    scorecard = 'collections = "embedded published"\ncollection = "embedded"'
-    reads = {"needs": ["03", "06"], "reads": ["claims"]}
-    write_notebook(
-        notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard, **reads
-    )
+    reads = {"needs": ["03", "06"], "collections": ["embedded", "published"]}
+    write_notebook(notebooks / "11_scorecard.ipynb", GATHER, **reads)
     shutil.copytree(ROOT / "data" / "paper", mirror.project / "data" / "paper")
     shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
     place_project_in(mirror.project)

@@ -166,7 +166,7 @@ def test_the_kept_heads_are_those_of_the_table_and_small():
 def model():
     """V-Smol-135M; the test is skipped where it was not put together."""
     if not report_of(v_smol.NICKNAME):
-        pytest.skip("V-Smol-135M is not there: python -m lib.run smollm2")
+        pytest.skip("V-Smol-135M is not there: python -m lib.trained.smollm2")
     return v_smol.load()
 
 

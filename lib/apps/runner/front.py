@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...io import replacing
@@ -12,11 +12,10 @@ from ...tables.collection import Collection
 from .jobs import Job, read
 
 
-def opening(notebook: Path) -> tuple[str, str]:
-    """Return the title of a notebook and its question: the one in bold in its first cell, or ''."""
-    first, _, rest = "".join(read(notebook)["cells"][0]["source"]).partition("\n")
-    asked = re.search(r"\*\*([^*]*\?)\*\*", rest)
-    return first.lstrip("# "), asked[1] if asked else ""
+def opening(notebook: Path) -> Sequence[str]:
+    """Return the title of a notebook and its question, which its first cell has in bold."""
+    source = "".join(read(notebook)["cells"][0]["source"])
+    return re.match(r"# (.*)(?s:.*?)\*\*([^*]*\?)\*\*", source).groups()  # type: ignore
 
 
 def answer_of(executed: Path) -> str:

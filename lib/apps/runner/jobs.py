@@ -2,7 +2,6 @@
 for, and a hash of what it reads.
 """
 
-import ast
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -56,18 +55,6 @@ def read(notebook: Path) -> dict:
     return json.loads(notebook.read_text(encoding="utf-8"))
 
 
-def parameters_of(notebook: Path) -> dict:
-    """Return the parameters of a notebook and their defaults: the literals of its cell tagged
-    `parameters`.
-    """
-    cells = read(notebook)["cells"]
-    tagged = [
-        cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])
-    ]
-    lines: list = ast.parse("\n".join("".join(cell["source"]) for cell in tagged)).body
-    return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
-
-
 def declared_by(notebook: Path) -> dict:
     """Return what a notebook says under `run` in its metadata (see CONTRIBUTING.md)."""
     return read(notebook)["metadata"].get("run", {})
@@ -77,22 +64,20 @@ def plan(study: Collection, models: Mapping[str, str]) -> list[Job]:
     """Return the jobs that reproduce a collection, in the order in which they start if they can.
 
     models: nickname -> what to load. Without any, a notebook about single models runs with the
-    parameters that it declares for a first run.
+    parameters that it declares for a first run, which name a model.
     """
     jobs = []
     if study.is_embedded:
         jobs = [
             Job(EMBEDDED, model=name) for name in models or registry.find_models([])
         ]
-    studied = study.name if study.is_published else EMBEDDED.name
+    studied = "own" if study.kind == "own" else study.name
     for notebook in find_notebooks(ROOT / "notebooks"):
         run = declared_by(notebook)
-        defaults = parameters_of(notebook)
-        is_about = studied in defaults.get("collections", EMBEDDED.name).split()
-        if not is_about or "trains" in run and not study.is_embedded:
+        if studied not in run.get("collections", ("embedded", "own")):
             continue
         each = {given.get("model", ""): given for given in run.get("first_run", [{}])}
-        if models and "model" in defaults:
+        if models and "" not in each:
             each = {name: {"model": load} for name, load in models.items()}
         for model, given in each.items():
             parameters = {"collection": study.name} | given

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from ... import ROOT
-from ...io import lock, replacing, shown_path, visible
+from ...io import lock, shown_path, visible
 from ...show.terminal import score_lines
 from ...tables import downloads, score_files
 from ...tables.collection import (
@@ -21,7 +21,7 @@ from ...tables.collection import (
 from ...tables.registry import find_models, study_of
 from ...threads import end_with_parent
 from .front import write_index, write_page
-from .jobs import REAL, Job, find_notebooks, key_of, plan, what_all_read
+from .jobs import REAL, Job, key_of, plan, what_all_read
 
 
 def carry_out(job: Job) -> None:
@@ -35,11 +35,15 @@ def carry_out(job: Job) -> None:
         return
     import papermill  # here, because it takes a second
 
-    # a kernel's remarks on its own transport are not for the terminal
-    quiet = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
     try:
         papermill.execute_notebook(
-            job.notebook, job.executed, job.parameters, cwd=ROOT, **quiet
+            job.notebook,
+            job.executed,
+            job.parameters,
+            cwd=ROOT,
+            progress_bar=False,
+            # a kernel's remarks on its own transport are not for the terminal
+            extra_arguments=["--IPKernelApp.log_level=50"],
         )
     finally:
         write_page(job.executed, job.page)
@@ -90,14 +94,13 @@ def run_all(
     print(
         f"{len(jobs)} jobs, {failed} failed. Look at {shown_path(home.figures / 'index.html')}."
     )
-    return int(failed > 0)
+    return failed > 0
 
 
 def run_here(home: Collection, jobs: Sequence[Job]) -> int:
-    """Run jobs in processes, side by side unless they are about models that may be large."""
+    """Run jobs in processes: side by side, or one after the other for models that may be large."""
     cores = os.cpu_count() or 1
-    is_large = home.kind == "own" and any(job.model for job in jobs)
-    at_once = 1 if is_large else cores
+    at_once = 1 if home.kind == "own" else cores
     os.environ["OMP_NUM_THREADS"] = str(cores // at_once)  # of each process
     # Ctrl-C ends this process at once, as a kill does, and the others see it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -126,37 +129,12 @@ def published() -> int:
 
     A line says so where the scores of whole vocabularies cannot be had.
     """
-    studies = [WORDS, ITEMS]
     score_files.import_words()
     score_files.import_items()
+    studies = [WORDS, ITEMS, VOCABULARY]
     try:
         score_files.import_vocabulary()
-        studies.append(VOCABULARY)
     except downloads.Unreachable as error:
-        print(f"not to be had: {VOCABULARY}: {error}")
-    codes = [run_here(study, plan(study, {})) for study in studies]
+        print(f"not to be had: {studies.pop()}: {error}")
     # the scorecard corrects all tests together, so it waits until all are there
-    return max(codes) or run_here(PUBLISHED, plan(PUBLISHED, {}))
-
-
-def refresh(names: Sequence[str] = ()) -> None:
-    """Execute the committed notebooks whose names start so again, in place, without times and other
-    details of a run.
-
-    names: such as 04, or exercises/04 for the exercises of notebook 04; default: all.
-    """
-    import nbformat
-    from nbclient import NotebookClient
-
-    os.environ["TQDM_DISABLE"] = "1"  # bars hold times
-    options: dict = {"record_timing": False, "coalesce_streams": True}
-    options["resources"] = {"metadata": {"path": str(ROOT)}}
-    folder = ROOT / "notebooks"
-    for path in [*find_notebooks(folder), *find_notebooks(folder / "exercises")]:
-        if path.relative_to(folder).as_posix().startswith(tuple(names) or ""):
-            notebook = nbformat.read(path, 4)
-            about = notebook.metadata.copy()
-            NotebookClient(notebook, **options).execute()
-            notebook.metadata = about
-            with replacing(path) as part:
-                nbformat.write(notebook, part)
+    return max(run_here(study, plan(study, {})) for study in [*studies, PUBLISHED])

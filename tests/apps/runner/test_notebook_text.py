@@ -13,7 +13,6 @@ from conftest import with_tag
 
 from lib import ROOT
 from lib.apps.runner.front import opening
-from lib.apps.runner.jobs import parameters_of
 from lib.show.display import is_offensive
 
 MOST_CODE_CELLS = 4
@@ -39,8 +38,8 @@ def test_a_notebook_asks_a_question_reads_its_cells_in_prose_and_answers(path):
     notebook = nbformat.read(path, 4)
     title, question = opening(path)
     assert title and question.endswith("?")
-    assert "collection" in parameters_of(path)  # the one such cell
-    assert "parameters" in code_of(notebook)[1].metadata.get("tags", [])
+    [given] = with_tag(notebook, "parameters")
+    assert given == code_of(notebook)[1] and "\ncollection = " in "\n" + given.source
     [answer] = with_tag(notebook, "answer")
     assert "display.answer(" in answer.source and len(with_tag(notebook, "hero")) <= 1
     is_end = lambda cell: "## The paper's sentences" in cell.source  # noqa: E731

@@ -1,0 +1,92 @@
+"""Rows: replies laid out to be read together behind one prompt.
+
+A row holds the tree of some replies, depth first. Under its mask a node sees the prompt, its
+ancestors and itself, as in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305.09781).
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from os.path import commonprefix
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..models.conversations import Ids
+
+WIDTH = 128  # nodes of a row; it has more where replies are longer than half of it
+
+Row = list[tuple[Ids, list[int]]]  # what is read, and the nodes of each reply
+
+
+class Rows(NamedTuple):
+    """Replies that are read together, or whole conversations of one length.
+
+    - ids, depths: (rows, width), of each node its token, and its place in the reply
+    - seen: (rows, width, width) bool, which nodes each node sees: its ancestors and itself; empty
+      for whole conversations
+    - replies: what is read; nodes: those of each, counted over all rows
+    """
+
+    ids: Tensor
+    depths: Tensor
+    seen: Tensor
+    replies: list[Ids]
+    nodes: list[list[int]]
+
+
+def rows_of(replies: Sequence[Ids], width: int) -> list[Row]:
+    """Return sorted replies in rows of so many nodes at most; one that is longer has its own."""
+    rows: list[Row] = []
+    last: Ids = ()
+    path: list[int] = []
+    for reply in replies:
+        shared = len(commonprefix([last, reply]))
+        used = path[-1] + 1 if path else width
+        if used + len(reply) - shared > width:
+            rows.append([])
+            used = shared = 0
+        path = [*path[:shared], *range(used, used + len(reply) - shared)]
+        rows[-1].append((reply, path))
+        last = reply
+    return rows
+
+
+def size_of(row: Row) -> int:
+    """Return how many nodes a row has."""
+    return row[-1][1][-1] + 1
+
+
+def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
+    """Return rows as they are read, filled up to one width; what nodes see for trees alone."""
+    width = max(map(size_of, rows))
+    replies = [reply for row in rows for reply, _ in row]
+    nodes = [
+        [number * width + node for node in path]
+        for number, row in enumerate(rows)
+        for _, path in row
+    ]
+    each = [*chain(*nodes)]
+    ids, depths = np.zeros((2, len(rows), width), np.int64)
+    ids.flat[each] = [*chain(*replies)]
+    depths.flat[each] = [*chain(*(range(len(path)) for path in nodes))]
+    seen = np.zeros((len(rows), width, width * are_trees), bool)
+    if are_trees:
+        pairs = [
+            (node, other % width)
+            for path in nodes
+            for depth, node in enumerate(path)
+            for other in path[: depth + 1]
+        ]
+        below, above = np.array(pairs).T
+        seen.reshape(-1, width)[below, above] = True
+    tensor = torch.from_numpy
+    return Rows(tensor(ids), tensor(depths), tensor(seen), replies, nodes)
+
+
+def mask_of(backbone: PreTrainedModel, seen: Tensor) -> Tensor:
+    """Return the mask, (rows, 1, nodes, others), in which nodes see these others."""
+    hidden = torch.finfo(backbone.dtype).min
+    return torch.where(seen[:, None], 0.0, hidden).to(backbone.dtype)
