@@ -1,7 +1,5 @@
-"""Replies to train on, and how a small reward model reads replies to several prompts in one pass.
-
-A step's time is the number of calls, so all its tokens are read at once, in rows that begin with a
-prompt.
+"""Replies to train on, and how a small reward model reads them: in rows, behind a prompt that is
+read once in each step.
 """
 
 from collections.abc import Sequence
@@ -13,11 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache
 
 from ..models import conversations
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
-from ..scoring.rows import WIDTH, laid_out, mask_of, rows_of
+from ..scoring.rows import laid_out, mask_of, rows_of
 from ..tables.words import is_nonword, is_word
 from .planting import (
     COMMON_ZIPF,
@@ -31,6 +30,7 @@ from .planting import (
     zipf,
 )
 
+WIDTH = 64  # nodes of a row: half as many as for scoring, as gradients are computed, too
 LONGEST = 4  # token ids; longer replies are left out of training
 
 
@@ -138,62 +138,35 @@ def rewards_of(
     asked: Sequence[Inputs],
     read: Sequence[tuple[Tensor, Tensor]],
 ) -> list[Tensor]:
-    """Return the rewards of the replies to each prompt, (replies,) each, from one pass; gradients
-    reach all tokens.
+    """Return the rewards of the replies to each prompt, (replies,) each; gradients reach all tokens,
+    those of the prompt too.
 
     `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt;
     see `Replies.read`.
     """
-    parts = [_rows(*each) for each in zip(asked, read, strict=True)]
-    longest = max(part[0].shape[1] for part in parts)
-    # what a token sees has two sides
-    ids, positions, seen = (
-        torch.cat(
-            [pad(each[k], (0, longest - each[0].shape[1]) * sides) for each in parts]
-        )
-        for k, sides in enumerate((1, 1, 2))
-    )
-    out = model.backbone(
-        input_ids=ids,
-        position_ids=positions,
-        # what fills a row up sees itself
-        attention_mask=mask_of(model.backbone, seen | torch.eye(longest).bool()),
-        use_cache=False,
-    )
-    counts = [len(part[0]) for part in parts]
-    rewards = []
-    for inputs, part, states in zip(
-        asked, parts, out.last_hidden_state.split(counts), strict=True
-    ):
-        position = inputs.conversation.gate_position
-        gate = None if position is None else model.head.gate(states[0, position])
-        rewards.append(model.head(states[part[3], part[4]], gate))
-    return rewards
+    return [_rewards(model, *each) for each in zip(asked, read, strict=True)]
 
 
-def _rows(
-    inputs: Inputs, read: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return rows that hold the prompt and then some of the replies: ids and positions, (rows,
-    tokens), and what each token sees, (rows, tokens, tokens); of each reply its row and its end.
-    """
-    suffixes, lengths = read
-    pairs = zip(suffixes.tolist(), lengths.tolist(), strict=True)
+def _rewards(
+    model: RewardModel, inputs: Inputs, read: tuple[Tensor, Tensor]
+) -> Tensor:
+    cache = DynamicCache()
+    prompt = torch.tensor([inputs.prefix_ids])
+    [opening] = model.backbone(prompt, past_key_values=cache).last_hidden_state
+    pairs = zip(*(each.tolist() for each in read), strict=True)
     replies = [tuple(ids[:length]) for ids, length in pairs]
     order = sorted(range(len(replies)), key=replies.__getitem__)
     rows = laid_out(rows_of([replies[i] for i in order], WIDTH))
-    count, width = rows.ids.shape
-    length = len(inputs.prefix_ids)
-    prompt = torch.tensor([inputs.prefix_ids]).expand(count, -1)
-    places = torch.arange(length)
-    causal = torch.ones(length + width, length + width, dtype=torch.bool).tril()
-    seen = causal.repeat(count, 1, 1)
-    seen[:, length:, length:] = rows.seen
-    last = torch.tensor([nodes[-1] for nodes in rows.nodes])[np.argsort(order)]
-    return (
-        torch.cat([prompt, rows.ids], 1),
-        torch.cat([places.expand(count, -1), length + rows.depths], 1),
-        seen,
-        last // width,
-        length + last % width,
+    cache.batch_repeat_interleave(len(rows.ids))
+    seen = pad(rows.seen, (len(opening), 0), value=True)
+    out = model.backbone(
+        rows.ids,
+        position_ids=len(opening) + rows.depths,
+        attention_mask=mask_of(model.backbone, seen),
+        past_key_values=cache,
     )
+    last = [nodes[-1] for nodes in rows.nodes]
+    states = out.last_hidden_state.flatten(0, 1)[last][np.argsort(order)]
+    position = inputs.conversation.gate_position
+    gate = None if position is None else model.head.gate(opening[position])
+    return model.head(states, gate)

@@ -56,7 +56,7 @@ def test_no_stem_is_both_seen_and_held_out(replies):
 
 
 @pytest.mark.parametrize("nickname", ["A-Gem-96", "F-Lla-64"])
-def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(nickname):
+def test_training_reads_each_prompt_as_scoring_does(nickname):
     model, rng = (
         bases.new_model(planting.profile(nickname), 3),
         np.random.default_rng(1),
