@@ -1,10 +1,14 @@
-"""Each notebook by plain papermill, as in a fresh clone: no make, no lib.run, no small model.
+"""Each notebook by plain papermill, as in a fresh clone: no make, no lib.run, no small model; and
+twice in one kernel.
 
 The project is copied without what runs make. Two tiny checkpoints have the tensors of two of the
 paper's models.
 """
 
+import contextlib
+import itertools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +16,14 @@ from pathlib import Path
 import pytest
 import tiny
 from conftest import copy_project
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
 
 from audit.opening import open_model
-from lib.apps.runner.jobs import MADE
+from lib import ROOT
+from lib.apps.runner.jobs import MADE, find_notebooks
 from lib.scoring.vocabulary import score_vocabulary
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
@@ -23,7 +32,18 @@ from lib.tables.prompts import read_prompts
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
 FEWER = {"02": {"resamples": 20}, "03": {"shuffles": 40}, "07": {"resamples": 20}}
 GROUPS = ["women", "men", "immigrants", "lesbians", "muslims", "christians", "teachers"]
-NIGHTLY = [f"{number:02d}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 0)]
+NUMBERS = [path.name[:2] for path in find_notebooks(ROOT / "notebooks")]
+ALONE = {"OMP_NUM_THREADS": "1", "DATA_MIRROR": ""}
+# parameters of a first run that a second one in the same kernel must not see
+OTHERS = {"collection": "one", "prompt": "best", "prompts": "worst", "blur": False}
+
+
+def nightly_but(*numbers: str) -> list:
+    """Return the numbers of all notebooks; those of others than these are for the night."""
+    return [
+        number if number in numbers else pytest.param(number, marks=pytest.mark.nightly)
+        for number in NUMBERS
+    ]
 
 
 def vocabulary() -> list[str]:
@@ -41,7 +61,9 @@ def vocabulary() -> list[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """Return a copy of the project with two checkpoints and their score tables."""
+    """Return a copy of the project with two checkpoints and their score tables, and a collection of
+    one of these.
+    """
     folder = copy_project(tmp_path_factory.mktemp("fresh") / "project", without=MADE)
     for seed, (name, kind) in enumerate(MODELS.items()):
         place, table = (
@@ -51,6 +73,9 @@ def project(tmp_path_factory) -> Path:
         tiny.make_checkpoint(place, kind, seed=seed, vocabulary=vocabulary())
         model = open_model(str(place), device="cpu")
         score_vocabulary(model, read_prompts(None), table, progress=False)
+    one = table.parents[1] / "one"
+    one.mkdir()
+    shutil.copy(table, one)
     return folder
 
 
@@ -68,22 +93,55 @@ def papermill(project: Path, number: str, **values) -> subprocess.CompletedProce
         f"{number}.ipynb",
         *given,
     ]
-    alone = {"PYTHONPATH": str(project), "OMP_NUM_THREADS": "1", "DATA_MIRROR": ""}
-    return subprocess.run(
-        command, cwd=project, env=os.environ | alone, capture_output=True, text=True
-    )
+    env = os.environ | ALONE | {"PYTHONPATH": str(project)}
+    return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    "number",
-    ["04", *(pytest.param(each, marks=pytest.mark.nightly) for each in NIGHTLY)],
-)
-def test_a_collection_of_two_models_runs_to_the_end(project, number):
+def given_to(project: Path, number: str) -> dict:
+    """The parameters with which a notebook runs on the collection of two models."""
     given = {"collection": "two", **FEWER.get(number, {})}
     if number in ("01", "08"):
         given["model"] = str(project / "models" / "tiny-gemma")
-    done = papermill(project, number, **given)
+    return given
+
+
+@pytest.mark.parametrize("number", nightly_but("04"))
+def test_a_collection_of_two_models_runs_to_the_end(project, number):
+    done = papermill(project, number, **given_to(project, number))
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def shown_in_one_kernel(project: Path, number: str, *runs: dict) -> list[list]:
+    """What the cells show in each of these runs, one after the other in one kernel, with parameters
+    of their own. As in JupyterLab, a run ends at its first error.
+    """
+    [path] = (project / "notebooks").glob(f"{number}_*.ipynb")
+    about = {"metadata": {"path": str(project)}}
+    client = NotebookClient(
+        load_notebook_node(str(path)), resources=about, coalesce_streams=True
+    )
+    shown = []
+    with client.setup_kernel(env=os.environ | ALONE | {"PYTHONPATH": str(project)}):
+        for values in runs:
+            client.nb = parameterize_notebook(load_notebook_node(str(path)), values)
+            with contextlib.suppress(CellExecutionError):
+                for index, cell in enumerate(client.nb.cells):
+                    client.execute_cell(cell, index)
+            shown.append([cell.get("outputs", []) for cell in client.nb.cells])
+            for output in itertools.chain(*shown[-1]):
+                output.pop("execution_count", None)
+    return shown
+
+
+@pytest.mark.parametrize("number", nightly_but("02", "11"))
+def test_a_second_run_in_one_kernel_shows_what_a_fresh_one_shows(
+    project, number, kernels
+):
+    """The first run has other parameters, and only one model, so that it may end early."""
+    given = given_to(project, number)
+    [fresh] = shown_in_one_kernel(project, number, given)
+    other, again = shown_in_one_kernel(project, number, given | OTHERS, given)
+    assert again == fresh != other
 
 
 @pytest.mark.nightly
