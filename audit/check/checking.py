@@ -209,7 +209,8 @@ def distances(model: RewardModel, feeds: Feeds, reader: Reader) -> dict[Cause, f
     """
     base = Feed(None, feeds.base)
     tried = dict(elsewhere(reader, base))
-    for feed in [*feeds.others(), *feeds.batched(len(feeds.base))]:
+    tried_here = [*feeds.others(), *feeds.batched(len(feeds.base))]
+    for feed in filter(feeds.is_readable, tried_here):
         if feed.cause and feed.cause.row:
             tried[feed.cause] = usual(reader, feed)
     here = usual(reader, base)[:, 0]

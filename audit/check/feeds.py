@@ -6,6 +6,7 @@ beginning-of-sequence tokens, or what closes the reply. Feeds may also be trunca
 """
 
 import contextlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ COUNTS = (
 CLOSE = "close the reply there as the template does"
 # side, and whether the padding is masked
 WAYS = (("right", False), ("right", True), ("left", True), ("left", False))
-SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
+SIZES = range(2, 65)  # of batches
 MULTIPLES = (8, 16, 32, 64, 128)  # to which texts are padded as a rule
 
 
@@ -73,6 +74,8 @@ class Feeds:
         self.turns = list(conversations)
         self.pairs = [[turn["content"] for turn in turns[-2:]] for turns in self.turns]
         self.is_encoder = model.read_at == "pooled"
+        types = getattr(model.backbone.config, "type_vocab_size", 0)
+        self.has_types = self.is_encoder and types > 1
         self.sources = Sources(model, self.turns)
         # one beginning-of-sequence token, what the tokenizer writes at the end, and whether it
         # writes that beginning
@@ -81,6 +84,8 @@ class Feeds:
         fed = {option: self.fed(replies, option) for option in models_conversations.BOS}
         # what is fed here
         self.base = fed[bos]
+        lengths = [len(each.ids) for each in self.base]
+        self.longest = max(positions_of(model), *lengths)
         # how many beginning-of-sequence tokens there are, by each option, and here
         self.by_option = {
             option: self.leading(inputs[0].ids) for option, inputs in fed.items()
@@ -94,18 +99,27 @@ class Feeds:
 
     def fed(self, replies: list[str], bos: str) -> tuple[Input, ...]:
         """Return what is fed here with these replies in place of the rows' own."""
-        config = self.model.backbone.config
-        has_types = self.is_encoder and getattr(config, "type_vocab_size", 0) > 1
         fed = []
         for turns, reply in zip(self.turns, replies, strict=True):
             conversation = self.model.conversation(turns[:-1], bos)
             [ids] = self.model.encode(conversation, [reply])
             types = None
-            if has_types:
+            if self.has_types:
                 second = len(conversation.prefix_ids)
                 types = tuple(int(i >= second) for i in range(len(ids)))
             fed.append(Input(tuple(ids), types=types))
         return tuple(fed)
+
+    def is_readable(self, feed: Feed) -> bool:
+        """Return whether the model can read these inputs: none is empty, none is longer than its
+        positions (or than what is fed here), and all ids have an embedding.
+        """
+        rows = getattr(self.model.backbone.config, "vocab_size", math.inf)
+        return all(
+            0 < len(each.ids) <= self.longest
+            and 0 <= min(each.ids) <= max(each.ids) < rows
+            for each in feed.inputs
+        )
 
     def others(self) -> Iterator[Feed]:
         """Yield what may be fed in place of what is fed here."""
@@ -251,10 +265,13 @@ class Feeds:
     def _of_each_pair(
         self, pairs: list[list[str]], **options: Any
     ) -> tuple[Input, ...]:
-        """Return pairs of texts as an encoder reads them."""
-        return as_inputs(
-            self.tokenizer(*pair, **options)["input_ids"] for pair in pairs
-        )
+        """Return pairs of texts as an encoder reads them, with the tokenizer's token types."""
+        inputs = []
+        for pair in pairs:
+            read = self.tokenizer(*pair, **options)
+            types = read.get("token_type_ids") if self.has_types else None
+            inputs.append(Input(tuple(read["input_ids"]), types=types and tuple(types)))
+        return tuple(inputs)
 
     # --- truncation and padding -------------------------------------------------------------------
 
@@ -358,6 +375,18 @@ class Feeds:
 def as_inputs(ids: Iterable[Sequence[int]]) -> tuple[Input, ...]:
     """Return ids of all rows as inputs without padding."""
     return tuple(Input(tuple(each)) for each in ids)
+
+
+def positions_of(model: RewardModel) -> float:
+    """Return how many tokens the model's config has positions for."""
+    config = model.backbone.config
+    most = getattr(config, "max_position_embeddings", None) or math.inf
+    encoder = getattr(model.backbone, "base_model", None)
+    embeddings = getattr(encoder, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    # RoBERTa's positions begin behind the row of the padding token
+    padding = getattr(table, "padding_idx", None)
+    return most if padding is None else most - padding - 1
 
 
 def ends_of(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], int]:

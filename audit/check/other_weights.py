@@ -72,7 +72,7 @@ def of_normalised_states(reader: Reader) -> Reader:
 
 
 def other_positions(reader: Reader) -> Iterator[Reader]:
-    """Yield the model with other bases of its rotary positions."""
+    """Yield the model with other bases of its rotary positions, and without their scaling."""
     backbone = reader.model.backbone
     held = getattr(backbone.config, "rope_parameters", None)
     if (
@@ -81,19 +81,23 @@ def other_positions(reader: Reader) -> Iterator[Reader]:
         or "rope_theta" not in held
     ):
         return
-    for theta in THETAS:
+    own = held["rope_theta"]
+    kind = held.get("rope_type", "default")
+    remedy = f"read rope_parameters of config.json there ({kind}, base {own:g})"
+    texts = {
+        theta: f"computed rotary positions with the base {theta:g}" for theta in THETAS
+    }
+    texts[own] = f"left out the scaling of rotary positions ({kind})"
+    if kind == "default":
+        del texts[own]  # as here
+    for theta, text in texts.items():
         parameters = {**held, "rope_type": "default", "rope_theta": theta}
-        if parameters == held:
-            continue
         config = copy.deepcopy(backbone.config)
         config.rope_parameters = parameters
-        kind = type(backbone.rotary_emb)
-        rotary = kind(config).to(reader.model.device)
-        remedy = f"read rope_parameters of config.json there ({held['rope_theta']:g})"
+        rotary = type(backbone.rotary_emb)(config).to(reader.model.device)
         other = with_module(backbone, "rotary_emb", rotary)
         model = replace(reader.model, backbone=other)
-        cause = Cause(f"computed rotary positions with the base {theta:g}", remedy)
-        yield Reader(model, reader.heads, cause)
+        yield Reader(model, reader.heads, Cause(text, remedy))
 
 
 def other_pooling(reader: Reader, config: PreTrainedConfig) -> Iterator[Reader]:

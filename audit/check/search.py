@@ -57,7 +57,8 @@ class Search:
         """Return the causes that fit. others: with other weights."""
         tried = [(reader, Feed(reader.cause, self.base.inputs)) for reader in others]
         feeds = [*self.feeds.others(), *self.feeds.in_batches()]
-        tried += [(self.reader, feed) for feed in feeds]
+        readable = filter(self.feeds.is_readable, feeds)
+        tried += [(self.reader, feed) for feed in readable]
         rows = self.rows()
         few = [feed.of_rows(rows) for _, feed in tried]
         self.reader.read([each for feed in few for each in feed.inputs])
@@ -88,8 +89,12 @@ class Search:
         turns = self.feeds.turns[longest]
         one = Feeds(self.reader.model, [turns], self.feeds.bos)
         size = max(len(base[longest].ids) + WIDER, len(turns[-1]["content"]))
-        tried = [(count, feed) for count in counts(size) for feed in one.counted(count)]
-        tried = [(count, feed) for count, feed in tried if feed.inputs != one.base]
+        tried = [
+            (count, feed)
+            for count in counts(size)
+            for feed in filter(one.is_readable, one.counted(count))
+            if feed.inputs != one.base
+        ]
         self.reader.read([each for _, feed in tried for each in feed.inputs])
         found = {
             feed.cause: count
@@ -98,7 +103,7 @@ class Search:
         }
         fits = []
         for count in dict.fromkeys(found.values()):
-            for feed in self.feeds.counted(count):
+            for feed in filter(self.feeds.is_readable, self.feeds.counted(count)):
                 if feed.cause in found:
                     fits += self.fits(self.reader, feed)
         return fits

@@ -10,7 +10,8 @@ from pandas.api.types import is_numeric_dtype
 
 from ..io import replacing
 
-RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
+# a formula that calls something; apostrophes before it are kept apart from the one that is added
+RUN_BY_SPREADSHEETS = re.compile(r"'*\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
 # Python's csv quotes a cell that holds a character of this, as it must a lone CR; the sequence
 # itself is no text.
 ROW_END = "\r\udfff\n"
@@ -38,4 +39,11 @@ def as_text(cell):
     """Return the cell; a text that calls something as a formula gets an apostrophe before it."""
     if isinstance(cell, str) and RUN_BY_SPREADSHEETS.match(cell):
         return f"'{cell}"
+    return cell
+
+
+def without_apostrophe(cell: str) -> str:
+    """Return the cell as it was before `as_text`."""
+    if RUN_BY_SPREADSHEETS.match(cell):
+        return cell.removeprefix("'")
     return cell

@@ -5,15 +5,18 @@ from pathlib import Path
 import pandas as pd
 
 from .. import InputError
+from .exports import without_apostrophe
 
 
 def csv_table(file: Path) -> pd.DataFrame:
-    """Return the cells of a csv in UTF-8 as texts; OSError or ValueError for what is none and
-    for a row with more cells than names.
+    """Return the cells of a csv in UTF-8 as texts, without the apostrophe that write_csv puts
+    before formulas; OSError or ValueError for what is none and for a row with more cells than
+    names.
     """
     cells = pd.read_csv(
         file, header=None, dtype=str, keep_default_na=False, encoding="utf-8-sig"
     )
+    cells = cells.map(without_apostrophe)
     return cells[1:].set_axis(list(cells.iloc[0]), axis=1)
 
 

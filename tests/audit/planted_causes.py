@@ -293,9 +293,11 @@ def fp8(weight):
     return (weight / scale).to(torch.float8_e4m3fn).float() * scale
 
 
-def usual_base(model):
-    """Take the base of rotary positions that a program takes which does not find it."""
-    model.config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+def usual_base(model, base=10000.0):
+    """Take the base of rotary positions that a program takes which does not find it, without
+    scaling.
+    """
+    model.config.rope_parameters = {"rope_type": "default", "rope_theta": base}
     rotary = type(model.model.rotary_emb)
     model.model.rotary_emb = rotary(model.config)
 
@@ -392,7 +394,7 @@ CAUSES = {
     ),
     "read one token earlier": case("1 token before|cut|not|before", *DECODERS, back=2),
     "read three tokens earlier": case("3 tokens before", *DECODERS, back=4),
-    "right padding read at the end": case("of 4 on the right", *DECODERS, size=4),
+    "right padding read at the end": case("of 6 on the right", *DECODERS, size=6),
     "left padding without a mask": case(
         "of 8 on the left", *DECODERS, size=8, side="left", masked=False
     ),

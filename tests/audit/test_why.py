@@ -4,14 +4,17 @@ detector.
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import planted_causes
 import pytest
+import tiny
 import torch
 from conftest import refusal_of
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
 from audit import __main__ as run
 from audit.check import precision, why
@@ -23,6 +26,7 @@ CASES = [
     "qwen3 prompt rendered twice",
     "llama cut on the left to 45 but for bos",
     "gpt2 left padding without positions",
+    "qwen3 right padding read at the end",
     "gemma2 reply cut to 12 tokens",
     "llama read three tokens earlier",
     "qwen3 length penalty",
@@ -74,6 +78,39 @@ def test_a_cause_in_half_precision_is_named_when_the_model_is_read_in_it(plant):
     assert explained(rows).code == 2
     line = explained(rows, dtype="bfloat16").line
     assert line.startswith("It fed two beginning-of-sequence tokens.")
+
+
+def test_scaling_of_positions_that_was_left_out_is_named_by_its_kind(plant):
+    change = partial(planted_causes.usual_base, base=500_000.0)  # the file's own
+    folder = planted_causes.checkpoint("llama")
+    rewards = planted_causes.Program(folder, change=change).rewards()
+    explained, rows = plant("llama nothing")
+    rows["printed"] = [f"{reward:.5f}" for reward in rewards]
+    line = explained(rows).line
+    assert line.startswith("It left out the scaling of rotary positions (llama3).")
+
+
+def test_an_encoder_of_few_positions_and_token_types_is_searched_to_the_end(
+    plant, tmp_path
+):
+    _, rows = plant("encoder nothing")
+    read = {"num_labels": 1, "max_position_embeddings": 100, "type_vocab_size": 2}
+    config = BertConfig(**planted_causes.SMALL, **read)
+    folder = tiny.save_other(tmp_path / "bert", config, "deberta", template=None)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        swapped = [
+            model(**tokenizer(reply, prompt, return_tensors="pt")).logits.item()
+            for prompt, reply in planted_causes.conversations()
+        ]
+    for rewards, words in (
+        (swapped, "It fed the reply before"),
+        (swapped[::-1], "None fits"),
+    ):
+        printed = [f"{reward:.5f}" for reward in rewards]
+        answer = why.explain(str(folder), rows.assign(printed=printed), device="cpu")
+        assert answer.line.startswith(words), answer.line
 
 
 def test_copies_of_a_few_texts_are_no_evidence(plant):

@@ -8,6 +8,7 @@ import io
 import pandas as pd
 
 from lib.tables.exports import write_csv
+from lib.tables.imports import csv_table
 
 
 def rows_of(path) -> list[list[str]]:
@@ -53,7 +54,13 @@ def test_no_cell_is_a_formula_that_calls_anything(tmp_path):
 
 
 def test_a_text_that_calls_nothing_stays(tmp_path):
-    harmless = ["=None", "-=", "+1", "a=f(", "'=f(", "a\n- b", "x = (y)", "(a; b)"]
+    harmless = ["=None", "-=", "+1", "a=f(", "a\n- b", "x = (y)", "(a; b)"]
     path = write_csv(pd.DataFrame({"text": harmless}), tmp_path / "harmless.csv")
     read = pd.read_csv(path, dtype=str, keep_default_na=False)
     assert read["text"].tolist() == harmless
+
+
+def test_texts_are_read_as_they_were_before_they_were_written(tmp_path):
+    texts = [*CALLS, "'=f(", "''=f(", "'=1+1", "'tis f("]
+    path = write_csv(pd.DataFrame({"=f(x)": texts}), tmp_path / "texts.csv")
+    assert csv_table(path)["=f(x)"].tolist() == texts
