@@ -486,20 +486,20 @@ def record(**numbers) -> None:
 
 
 def answer(text: str) -> None:
-    """Show what answers the notebook's question, and keep it in the notebook, where the front page
-    finds it.
+    """Show what answers the notebook's question: the first sentence, and the others folded. The
+    first is kept in the notebook, where the index page finds it.
 
     Tokens in it come from show_token. An offensive word is hidden, and controls are shown by code
     point.
     """
     from IPython.display import display
 
-    sentence = " ".join(
+    said = " ".join(
         hidden_word(word) if is_offensive(word) else visible(word, kept="")
         for word in text.split()
     )
-    shown = {
-        "text/html": f"<p><strong>{_inert(sentence)}</strong></p>",
-        "text/plain": sentence,
-    }
-    display({ANSWER_TYPE: sentence} | shown, raw=True)
+    first, *others = re.split(r"(?<=[.?!]) ", said, maxsplit=1)
+    page = f"<p><strong>{_inert(first)}</strong></p>"
+    for rest in others:
+        page += f"<details><summary>The numbers</summary>{_inert(rest)}</details>"
+    display({ANSWER_TYPE: first, "text/html": page, "text/plain": said}, raw=True)

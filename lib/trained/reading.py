@@ -30,7 +30,9 @@ from .planting import (
     zipf,
 )
 
-WIDTH = 64  # nodes of a row: half as many as for scoring, as gradients are computed, too
+WIDTH = (
+    64  # nodes of a row: half as many as for scoring, as gradients are computed, too
+)
 LONGEST = 4  # token ids; longer replies are left out of training
 
 
@@ -138,8 +140,8 @@ def rewards_of(
     asked: Sequence[Inputs],
     read: Sequence[tuple[Tensor, Tensor]],
 ) -> list[Tensor]:
-    """Return the rewards of the replies to each prompt, (replies,) each; gradients reach all tokens,
-    those of the prompt too.
+    """Return the rewards of the replies to each prompt, (replies,) each; gradients reach all
+    tokens, those of the prompt too.
 
     `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt;
     see `Replies.read`.
@@ -147,9 +149,7 @@ def rewards_of(
     return [_rewards(model, *each) for each in zip(asked, read, strict=True)]
 
 
-def _rewards(
-    model: RewardModel, inputs: Inputs, read: tuple[Tensor, Tensor]
-) -> Tensor:
+def _rewards(model: RewardModel, inputs: Inputs, read: tuple[Tensor, Tensor]) -> Tensor:
     cache = DynamicCache()
     prompt = torch.tensor([inputs.prefix_ids])
     [opening] = model.backbone(prompt, past_key_values=cache).last_hidden_state

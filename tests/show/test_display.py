@@ -318,10 +318,11 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     slur = printed(231158)[0]
     answer(
         f"In 8 of 10 models\n  (mean 0.3 [0.1, 0.5])  {show_token(' love')} <b>leads</b> "
-        f"{slur}\u202e \x1b[31m."
+        f"{slur}\u202e \x1b[31m. More."
     )
-    sentence = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
-    assert shown[0][ANSWER_TYPE] == shown[0]["text/plain"] == sentence
-    assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(
-        shown[0]["text/html"]
-    )
+    first = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
+    assert shown[0][ANSWER_TYPE] == first
+    assert shown[0]["text/plain"] == f"{first} More."
+    page = shown[0]["text/html"]
+    assert Page(page).tags == ["p", "strong", "details", "summary"]
+    assert "</summary>More" in page and not unsafe(page)
