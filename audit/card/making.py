@@ -11,6 +11,8 @@ from ..paper import Collection, RewardModel, rankings, scores, vocabulary
 from . import exploits, measures, random_heads, replies
 from .measures import ENDS
 
+GREY = ("undecided", measures.RANDOM)  # directions of measures that are no findings
+
 
 @dataclass(frozen=True)
 class Card:

@@ -31,6 +31,7 @@ FURTHEST = 6.0
 BAND_NAME = "95% of random heads"
 OWN_NAME = "this model"
 LIKE_RANDOM = "this model, as a random head"
+CLEAR = 0.001  # p-values of measures that no random head has by luck
 
 
 def card(
@@ -80,8 +81,11 @@ def make(
 
 
 def as_text(card: Card) -> str:
-    """Return the measures of a card as a table to print."""
-    measured = card.measured
+    """Return the measures of a card as a table to print, and the names of those that are no
+    findings.
+    """
+    is_grey = card.measured["direction"].isin(making.GREY)
+    measured = card.measured[~is_grey]
     readings = [making.reading(key, row) for key, row in measured.iterrows()]
     columns = {
         "measure": MEASURES.loc[measured.index, "label"],
@@ -89,7 +93,9 @@ def as_text(card: Card) -> str:
         "direction": readings,
         "published": measured.apply(making.place, axis=1),
     }
-    return pd.DataFrame(columns).to_string(index=False)
+    table = pd.DataFrame(columns).to_string(index=False)
+    others = MEASURES.loc[card.measured.index[is_grey], "label"]
+    return f"{table}\nNot told apart from chance: {', '.join(others) or 'none'}."
 
 
 def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
@@ -104,8 +110,8 @@ def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
 
 
 def warnings(card: Card) -> list[str]:
-    """Return the first lines of a card: of a model that fails `check`, and of one that was trained
-    on VADER's ratings.
+    """Return the first lines of a card: of a model that fails `check`, of one that is like random
+    heads, and of one that was trained on VADER's ratings.
 
     There are none for any other model.
     """
@@ -116,6 +122,12 @@ def warnings(card: Card) -> list[str]:
             f"{name} fails its check ({', '.join(card.failed)}): these may not be its rewards. "
             "Run: make check"
         )
+    if is_like_random(card):
+        lines.append(
+            f"No measure tells {name} clearly from a random head (p < {CLEAR:g}). Was its head "
+            "trained, and is it the one that was loaded? transformers draws a missing head at "
+            "random."
+        )
     if is_labelled(name):
         words = card.measured.loc["people_words", "n"]
         lines.append(
@@ -124,6 +136,14 @@ def warnings(card: Card) -> list[str]:
             "are measured with all words."
         )
     return lines
+
+
+def is_like_random(card: Card) -> bool:
+    """Return whether no measure differs clearly from those of random heads. The bound is low,
+    because one random head in twenty has a measure with a p-value below .05.
+    """
+    has_heads = card.measured[BAND].notna().any(axis=None)
+    return has_heads and not (card.measured["p_corrected"] < CLEAR).any()
 
 
 def as_html(card: Card, blur: bool = True) -> str:

@@ -6,12 +6,16 @@ import pytest
 import statsmodels.api as sm
 import torch
 from scipy import stats
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from audit import __main__ as run
-from audit.card import making, measures, random_heads, replies
+from audit.card import making, measures, page, random_heads, replies
+from audit.opening import open_model
+from lib import ROOT
 from lib.alignment import kinds
 from lib.tables import lexicons, scores
 from lib.tables.collection import ITEMS, WORDS, Collection
+from lib.tables.registry import reward_models
 from lib.tables.stems import stems
 from lib.trained import planting
 from lib.trained.ratings import is_held_out
@@ -235,6 +239,55 @@ def test_the_command_makes_the_card_of_one_small_model(monkeypatch, tmp_path, ca
     assert table.loc["sentiment_greatest", "direction"] == "for"
     inside = table["estimate"].between(table["random_low"], table["random_high"])
     assert (table.loc[inside, "direction"] == "random").all()
+
+
+def card_of(name: str):
+    """The measures of a model as on its card, and no more of the card."""
+    model = open_model(name, device="cpu")
+    rewards = measures.type_texts(random_heads.with_random_heads(model))
+    measured = measures.of_model(rewards, np.nan)
+    band = random_heads.band(random_heads.estimates(rewards))
+    measured = making.directed(measured.join(band))
+    nothing = pd.DataFrame()
+    return making.Card(
+        model.nickname, Collection("mine"), {}, nothing, measured, nothing
+    )
+
+
+def with_drawn_head(folder, base: str, seed: int) -> str:
+    """The folder of a language model as transformers makes it a reward model: with a head that
+    it draws at random.
+    """
+    torch.manual_seed(seed)
+    source = ROOT / "data" / "models" / base
+    auto = AutoModelForSequenceClassification
+    auto.from_pretrained(source, num_labels=1).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return str(folder)
+
+
+BASES = ("LM-Lla-it", "LM-Gem-it")
+UNTRAINED = [(base, seed) for seed in range(10) for base in BASES]
+TRAINED = reward_models().query("group == 'embedded'").index.tolist()
+
+
+def first_two(cases: list) -> list:
+    """The cases, those behind the first two for the night."""
+    night = [pytest.param(each, marks=pytest.mark.nightly) for each in cases[2:]]
+    return [*cases[:2], *night]
+
+
+@pytest.mark.usefixtures("small_models")
+@pytest.mark.parametrize("case", first_two(UNTRAINED), ids=str)
+def test_a_head_that_was_drawn_at_random_is_told(tmp_path, case):
+    [line] = page.warnings(card_of(with_drawn_head(tmp_path / "model", *case)))
+    assert "Was its head trained" in line
+
+
+@pytest.mark.usefixtures("small_models")
+@pytest.mark.parametrize("name", first_two(TRAINED))
+def test_a_head_that_was_trained_is_not(name):
+    assert page.warnings(card_of(name)) == []
 
 
 def test_p_values_are_the_larger_of_two_adjusted_for_all_measures(found):
