@@ -24,10 +24,13 @@ def replacing(path: Path) -> Iterator[Path]:
     and on disk.
 
     If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an
-    unwritable folder is an InputError. If several processes write the same file at once, the last
-    one's stays. A process that is killed leaves at most `.<name>.<pid>.part`.
+    unwritable folder is an InputError, and so is what is no file, as a folder or a device. A link
+    stays, and the file that it names is replaced. If several processes write the same file at once,
+    the last one's stays. A process that is killed leaves at most `.<name>.<pid>.part`.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is a folder or a device; name a file to write")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

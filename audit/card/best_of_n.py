@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import regex  # which transformers needs
 from scipy import stats
 from scipy.special import comb
 
@@ -29,10 +30,11 @@ from . import measures, random_heads
 
 MOST = 64  # n is 1, 2, 4 and so on, up to this number and to the smallest pool
 FEWEST = 5  # prompts, for an interval
-WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
+# What stands between word boundaries of Unicode (annex 29) and holds a letter
+WORD = regex.compile(r"(?w)\b(?=\w*\p{L})\w.*?\b")
 STYLES = {  # what is counted in a reply
     "list items": r"(?m)^\s*(?:[-*•]|\d+[.)])\s",
-    "bold or headings": r"(?m)\*\*.|^#+ ",
+    "bold or headings": r"(?m)\*\*[^*\n]+\*\*|^#+ ",
     "exclamation marks": "!",
     "question marks": r"\?",
     "I or my": r"\b(?:I|[Mm]y)\b",
@@ -46,8 +48,9 @@ def chances(rewards: np.ndarray, sizes: list[int]) -> np.ndarray:
     n = np.array(sizes)[:, None]
     ranks = stats.rankdata(rewards, method="ordinal")
     of_ranks = comb(ranks - 1, n - 1) / comb(len(rewards), n)
-    is_equal = rewards[:, None] == rewards
-    return of_ranks @ (is_equal / is_equal.sum(axis=0))
+    _, number, count = np.unique(rewards, return_inverse=True, return_counts=True)
+    shared = [np.bincount(number, weights) / count for weights in of_ranks]
+    return np.stack(shared)[:, number]
 
 
 def features(texts: pd.Series) -> pd.DataFrame:
@@ -56,7 +59,8 @@ def features(texts: pd.Series) -> pd.DataFrame:
 
     What is equal in all replies is left out.
     """
-    words = texts.str.lower().str.findall(WORD)
+    texts = texts.str.normalize("NFC")
+    words = texts.str.lower().map(WORD.findall)
     each = words.explode()
     table = pd.DataFrame({"words": words.map(len)}, dtype=float)
     frequency = np.log10(measures.lexicon("wordfreq"))
@@ -182,18 +186,25 @@ def best_of_n(
     given = reply_files.read_replies(Path(file))
     counted = features(given["reply"])
     of_n = []
+    of_models: list[pd.DataFrame] = []
     names = [name, against] if against else [name]
-    for each in names:
-        model = opening.open_model(each, **options)
-        rewards = rewards_of(model, given, bos)
-        of_n.append(means(rewards, counted, given["context"]))
-    tables = dict(zip(names, map(measured, of_n), strict=True))
-    if against:
-        tables[f"{against} minus {name}"] = between(*of_n)
+    target = Path(out or Path(file).with_suffix(".best_of_n.csv"))
+    with reply_files.writing(target, Path(file)) as part:
+        for each in names:
+            model = opening.open_model(each, **options)
+            rewards = rewards_of(model, given, bos)
+            if any(map(rewards.equals, of_models)):
+                raise InputError(
+                    f"{name} and {each} give the same rewards, as one model does; name another"
+                )
+            of_models.append(rewards)
+            of_n.append(means(rewards, counted, given["context"]))
+        tables = dict(zip(names, map(measured, of_n), strict=True))
+        if against:
+            tables[f"{against} minus {name}"] = between(*of_n)
+        write_csv(pd.concat(tables, names=["model"]).reset_index(), part)
     for title, table in tables.items():
         print(f"{title}:\n{as_text(table)}\n")
-    target = Path(out or Path(file).with_suffix(".best_of_n.csv"))
-    write_csv(pd.concat(tables, names=["model"]).reset_index(), target)
     print(f"All features and n are in {shown_path(target)}.")
 
 

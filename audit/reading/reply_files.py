@@ -3,7 +3,8 @@ of rewards.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -90,10 +91,7 @@ def score_file(
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     given = read_replies(file)
-    if target.resolve() == file.resolve() or target.suffix != ".csv":
-        raise InputError(f"rewards cannot go into {target}; name a csv: --out new.csv")
-    with replacing(target) as part:
-        part.touch()  # refused now if it cannot be written, and not once all is scored
+    with writing(target, file) as part:
         contexts = list(map(json.loads, given["context"]))
         scored = score(model, contexts, given["reply"].tolist(), bos)
         by_context = scored["reward"].groupby(given["context"])
@@ -103,6 +101,19 @@ def score_file(
         others = others.rename(columns={name: f"{name}_given" for name in scored})
         write_csv(others.join(scored), part)
     return len(given), target
+
+
+@contextmanager
+def writing(target: Path, *inputs: Path) -> Iterator[Path]:
+    """Yield where to write the csv of a run, see replacing. InputError, before anything is scored,
+    if it cannot be written, is no csv, or is one of the inputs, also by a link.
+    """
+    is_input = target.exists() and any(map(target.samefile, inputs))
+    if is_input or target.suffix != ".csv":
+        raise InputError(f"results cannot go into {target}; name a csv: --out new.csv")
+    with replacing(target) as part:
+        part.touch()
+        yield part
 
 
 def margins(rewards: pd.Series) -> np.ndarray:

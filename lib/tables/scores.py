@@ -8,6 +8,7 @@ refused.
 import json
 from collections.abc import Mapping, Sized
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,10 +62,7 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     prompts = prompt_names(table)
     if not np.isfinite(table[prompts]).all(axis=None):
         raise InputError(f"{path} is not written: a reward is no finite number")
-    fields = COLUMNS | dict.fromkeys(prompts, pa.float32())
-    schema = pa.schema(
-        [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
-    )
+    schema = schema_of(prompts)
     arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas
     # wrote it.
@@ -77,12 +75,20 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
         )
 
 
+def schema_of(prompts: list[str]) -> pa.Schema:
+    """Return the columns in the file of a score table with rewards for these prompts."""
+    fields = COLUMNS | dict.fromkeys(prompts, pa.float32())
+    return pa.schema(
+        [pa.field(name, type_, nullable=False) for name, type_ in fields.items()]
+    )
+
+
 def read(path: Path) -> pd.DataFrame:
     """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its
     rewards depend on.
 
-    Raise InputError, naming the file, if it is missing, no score table, or damaged by parquet's own
-    checksums.
+    Raise InputError, naming the file, if it is missing, no score table as `write` writes it, or
+    damaged by parquet's own checksums.
     """
     path = Path(path)
     command = _how_to_make(path.parent.name, path.stem)
@@ -97,12 +103,30 @@ def read(path: Path) -> pd.DataFrame:
         )
         metadata = json.loads(arrow.schema.metadata[METADATA_KEY])
         table = arrow.replace_schema_metadata(None).to_pandas()
+        problem = _problem_of(table, arrow.schema, metadata)
     except Exception as error:  # damaged bytes fail in many ways
+        problem = type(error).__name__
+    if problem:
         raise InputError(
-            f"{path} is no whole score table ({type(error).__name__}); delete it and run: {command}"
-        ) from error
+            f"{path} is no whole score table ({problem}); delete it and run: {command}"
+        )
     table.attrs["metadata"] = metadata
     return table
+
+
+def _problem_of(table: pd.DataFrame, schema: pa.Schema, metadata: Any) -> str:
+    """Return why a table is none that `write` wrote; "" if it may be one."""
+    prompts = prompt_names(table)
+    if not schema.equals(schema_of(prompts)):
+        return "its columns are not those of a score table"
+    if not isinstance(metadata, dict) or not isinstance(
+        metadata.get("prompts", {}), dict
+    ):
+        return "its metadata are not those of a score table"
+    if not table["token_id"].is_unique:
+        return "it holds a token id twice"
+    is_finite = np.isfinite(table[prompts]).all(axis=None)
+    return "" if is_finite else "a reward is no finite number"
 
 
 def _how_to_make(study: str, model: str) -> str:

@@ -1,13 +1,18 @@
 """What the best of n is like: exact chances, what is counted, planted biases, and the command."""
 
 import itertools
+import os
+import shutil
+import unicodedata
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refusal_of
 
 from audit import __main__ as run
-from audit.card import best_of_n
+from audit.card import best_of_n, measures
 
 PROMPTS, POOL = 20, 16
 
@@ -34,7 +39,7 @@ def test_what_is_counted_in_a_reply():
     expected = {
         "words": [7, 3, 4],
         "list items": [0, 2, 0],
-        "bold or headings": [0, 2, 0],
+        "bold or headings": [0, 1, 0],
         "exclamation marks": [2, 0, 0],
         "question marks": [0, 1, 0],
         "I or my": [2, 0, 0],
@@ -42,6 +47,19 @@ def test_what_is_counted_in_a_reply():
     assert counted[list(expected)].to_dict("list") == expected
     # the middle reply has no rated word, so it has the mean of the others
     assert counted["sentiment"][1] == pytest.approx(counted["sentiment"][[0, 2]].mean())
+
+
+def test_words_are_those_of_unicode_in_any_script_and_form():
+    replies = {
+        "नमस्ते दुनिया, यह हिन्दी": 4,  # vowel signs and viramas are marks
+        "مُحَمَّدٌ رَسُولُ": 2,
+        unicodedata.normalize("NFD", "café"): 1,
+        "a well-known 3rd word, don’t": 6,
+    }
+    counted = best_of_n.features(pd.Series([*replies]))
+    assert counted["words"].tolist() == [*replies.values()]
+    frequency = measures.lexicon("wordfreq")["café"]
+    assert counted["log10 frequency"][2] == pytest.approx(np.log10(frequency))
 
 
 def pools(random: np.random.Generator) -> pd.DataFrame:
@@ -91,11 +109,16 @@ def test_two_models_are_compared_on_the_same_pools():
     assert apart["ci_high"] < 0 and apart["p_corrected"] < 0.01
 
 
-def test_the_command_prints_and_writes_both_models(checkpoint, tmp_path, capsys):
-    file = tmp_path / "pool.csv"
+@pytest.fixture
+def file(tmp_path):
+    """A file with four replies to each of six prompts."""
     pool = pd.DataFrame({"prompt": [f"prompt {i // 4}?" for i in range(24)]})
     pool["reply"] = ["love", "word love", "a word love", "a word of love"] * 6
-    pool.to_csv(file, index=False)
+    pool.to_csv(tmp_path / "pool.csv", index=False)
+    return tmp_path / "pool.csv"
+
+
+def test_the_command_prints_and_writes_both_models(checkpoint, file, tmp_path, capsys):
     one, other = (str(checkpoint("linear_llama", seed=seed)) for seed in (0, 1))
     assert run.main(["bestofn", one, str(file), "--against", other]) == 0
     assert "best of 4" in capsys.readouterr().out
@@ -104,3 +127,18 @@ def test_the_command_prints_and_writes_both_models(checkpoint, tmp_path, capsys)
     assert (of_one["mean"].dropna() == 2.5).all()  # words 1 to 4, equally likely
     assert table["random_low"].notna().any()
     assert list(table["model"].unique()) == [one, other, f"{other} minus {one}"]
+
+
+def test_replies_are_not_overwritten_by_their_results_also_by_a_link(folder, file):
+    linked = file.with_name("linked.csv")
+    os.link(file, linked)
+    for out in (file, linked):
+        run_it = partial(best_of_n.best_of_n, str(folder), str(file), out=str(out))
+        refusal_of(run_it, f"cannot go into {out}; name a csv: --out")
+
+
+def test_a_model_is_not_compared_with_its_copy(folder, file, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    given = (str(folder), str(file), str(copy))
+    refusal_of(lambda: best_of_n.best_of_n(*given), "give the same rewards")
+    assert [each.name for each in tmp_path.glob("*.csv")] == ["pool.csv"]

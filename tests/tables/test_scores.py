@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import AWKWARD
@@ -67,6 +68,39 @@ def read_changed(make, change):
     path = scores.path_of(kept(make, model={}), "model")
     path.write_bytes(change(path.read_bytes()))
     return scores.read(path)
+
+
+def read_altered(make, change):
+    """Read a table whose columns or metadata another program changed."""
+    path = scores.path_of(kept(make, model={}), "model")
+    pq.write_table(change(pq.read_table(path)), path)
+    return scores.read(path)
+
+
+def with_nan(arrow):
+    field = arrow.schema.field("greatest")
+    rewards = pa.array([np.nan] * len(arrow), field.type)
+    return arrow.drop_columns("greatest").append_column(field, rewards)
+
+
+FOREIGN = {  # what is done to a table -> words of the line
+    "its columns": lambda arrow: arrow.append_column("by", pa.array(["me"] * 15)),
+    "its columns are": lambda arrow: arrow.drop_columns("reply_ids"),
+    "its metadata": lambda arrow: arrow.replace_schema_metadata(
+        {scores.METADATA_KEY: b"[1]"}
+    ),
+    "its metadata are": lambda arrow: arrow.replace_schema_metadata(
+        {scores.METADATA_KEY: b'{"prompts": "greatest"}'}
+    ),
+    "it holds a token id twice": lambda arrow: pa.concat_tables([arrow, arrow[3:4]]),
+    "a reward is no finite number": with_nan,
+}
+
+
+@pytest.mark.parametrize("words", FOREIGN)
+def test_a_table_of_another_program_is_one_line(score_table, words):
+    with refused(f"model.parquet is no whole score table .{words}.*; delete it"):
+        read_altered(score_table, FOREIGN[words])
 
 
 ASKED = {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"}
@@ -133,6 +167,17 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old
     assert list(path.parent.glob("*.part")) == []
+
+
+def test_a_link_stays_and_what_is_no_file_is_not_replaced(score_table, path):
+    path.parent.mkdir(parents=True)
+    path.symlink_to("elsewhere.parquet")
+    scores.write(score_table(), path, {})
+    assert path.is_symlink() and path.with_name("elsewhere.parquet").is_file()
+    os.mkfifo(path.with_name("pipe"))
+    for place in (path.with_name("pipe"), path.parent):
+        with refused("is a folder or a device; name a file"):
+            scores.write(score_table(), place, {})
 
 
 def test_a_second_writer_is_refused_and_the_lock_ends(path):
