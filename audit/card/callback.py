@@ -22,6 +22,7 @@ from ..paper import (
     io,
     vocabulary,
 )
+from ..reading import encoders
 from . import compare, measures, outside, random_heads
 
 LOGGED = "value_card/"  # what the names of the measures begin with in the log
@@ -163,6 +164,7 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
         whole.base_model if is_decoder else whole,
         OwnOutput(whole.score) if is_decoder else None,
         heads.read_at_for(head_name, whole.config),
+        reader=None if is_decoder else encoders.WholeConversations,
     )
 
 

@@ -132,6 +132,18 @@ def test_an_adapter_in_training_is_scored_with_its_weights(folder):
     assert rewards == pytest.approx(expected, abs=1e-5)
 
 
+def test_an_encoder_in_training_is_scored_by_its_own_class(checkpoint):
+    folder = checkpoint("deberta")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    read = callback.in_training(model, tokenizer, "encoder")
+    rewards = vocabulary.score_replies(read, "Why?", ["love", "war and pain"])
+    pairs = [("Why?", "love"), ("Why?", "war and pain")]
+    for reward, pair in zip(rewards, pairs, strict=True):
+        given = tokenizer(*pair, return_tensors="pt")
+        assert reward == pytest.approx(model(**given).logits.item(), abs=1e-5)
+
+
 def test_what_cannot_be_scored_is_refused(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
