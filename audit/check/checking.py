@@ -161,7 +161,8 @@ def reward_rows(
         by_layer.release()
         probed = rewards[:CONVERSATIONS].ravel()
         own = attempt("own class", _own_class, model, feeds, probed)
-    pairs = attempt("pairs", pairs_row, rewards, own.status == "ok")
+    is_read_right = own.status == "ok" or model.is_served  # by the server's own class
+    pairs = attempt("pairs", pairs_row, rewards, is_read_right)
     return [replace(own, name="own class"), pairs]
 
 

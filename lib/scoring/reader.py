@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedConfig
 
 from .. import InputError
@@ -31,6 +32,8 @@ SHARES: tuple[str, ...] = ("gemma", "gemma2", "gemma3_text", "granite", "llama")
 SHARES += ("mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
 TOKENS = {"cpu": 512, "mps": 8192, "cuda": 32768}  # read together
+# a bar on a terminal, for what takes longer than this many seconds
+BAR: dict = {"unit": " replies", "leave": False, "delay": 5, "disable": None}
 
 
 class Reader:
@@ -194,6 +197,7 @@ class Reader:
             order.sort(key=lambda i: len(read[i]))
         rows = rows_of([read[i] for i in order], width)
         found: list = []
+        bar = tqdm(total=len(read), **BAR)
         while rows:
             some = rows[: max(1, self.tokens // size_of(rows[0]))]
             if not self.limit:  # conversations of one length
@@ -202,11 +206,13 @@ class Reader:
                 with computing(self.model):
                     found.append(function(laid_out(some, self.limit > 0)))
                 rows = rows[len(some) :]
+                bar.update(sum(map(len, some)))
             except (RuntimeError, MemoryError) as error:
                 if len(some) == 1 or not is_of_memory(error):
                     with enough_memory("read one row of replies"):
                         raise
                 self.tokens = size_of(some[0]) * len(some) // 2
+        bar.close()
         return found, order
 
 

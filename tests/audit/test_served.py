@@ -119,7 +119,7 @@ def test_a_check_equals_that_of_the_folder(serve, folder):
         for name in (url, folder)
     )
     for name in ("template", "special tokens", "pairs"):
-        assert served[name].found == here[name].found
+        assert served[name] == here[name]
 
 
 def test_why_asks_the_server(serve, folder, tmp_path):
