@@ -14,7 +14,7 @@ from ...tables.collection import EMBEDDED, PUBLISHED, Collection
 
 REAL = "V-Smol-135M"  # the real model of a first run
 # the folders of data/ that runs make
-MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")
+MADE = ("scores", "models", "cache", "explorer", "course", "site", ".site")
 
 
 @dataclass(frozen=True)
