@@ -147,6 +147,24 @@ def test_gcg_by_hand_finds_what_the_librarys_finds(objective, length):
     assert objective.sign * value == pytest.approx(found.reward)
 
 
+def test_round_robin_by_hand_finds_the_best_of_all_replies_and_scores_none_twice(model):
+    few = Objective(model, PROMPT, "optimal", allowed_ids(model)[:20])
+    every = np.array(list(itertools.product(few.allowed, repeat=2)))
+    every = every[few.admits(every)]
+    values, scored = few.values(every), []
+
+    def values_of(replies):
+        scored.extend(replies)
+        return Objective.values(few, replies)
+
+    few.values = values_of
+    [start] = few.draw(2, np.random.default_rng(0))
+    budget = len(every) // 2
+    reply, value = plain_functions("08")["round_robin"](few, start, budget)
+    assert value == pytest.approx(values.max()) and reply in scored
+    assert len(scored) == len(set(scored)) == budget
+
+
 @pytest.mark.parametrize("length", [1, 2])
 def test_what_survives_by_hand_is_what_the_library_says(model, objective, length):
     around = model.conversation(PROMPT)
