@@ -11,7 +11,6 @@ from transformers import (
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
-    PreTrainedTokenizerFast,
 )
 
 from .paper import InputError, loading
@@ -28,6 +27,8 @@ OTHER_WEIGHTS = {
 # formats of safetensors that no model computes in
 EIGHT_BITS = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8")
 SCALED = ("normalize_reward", "do_normalize")  # OpenRLHF's, Beaver's
+# names what sentence-transformers puts before texts
+PROMPTS = "config_sentence_transformers.json"
 
 
 def read_json(path: Path) -> dict:
@@ -65,6 +66,9 @@ def refuse_foreign(files: loading.Files) -> None:
     rope = fields.get("rope_parameters") or {}
     bases = {fields.get("rope_theta"), rope.get("rope_theta")} - {None}
     scaled = [name for name in SCALED if fields.get(name)]
+    prompts = files.folder / PROMPTS
+    held = read_json(prompts) if prompts.is_file() else {}
+    prompted = (held.get("prompts") or {}).get(held.get("default_prompt_name"))
     problem = ""
     if fields.get("quantization_config"):
         problem = "is quantised, which changes rewards; give the checkpoint in its full precision"
@@ -76,6 +80,11 @@ def refuse_foreign(files: loading.Files) -> None:
     elif scaled:
         problem = (
             f"normalises rewards ({scaled[0]} in config.json), which is not read here"
+        )
+    elif prompted:
+        problem = (
+            f"has a {PROMPTS} whose default_prompt_name puts {prompted!r} before texts, which is "
+            "not read here; take default_prompt_name out there, and score texts that begin with it"
         )
     for name, (_, dtype, shape) in files.tensors.items():
         if 0 in shape:
@@ -140,9 +149,9 @@ class Change(NamedTuple):
         """Return the change in one line."""
         name = type(self.other).__name__
         return (
-            f"{name} of transformers drops parts of tokenizer.json ({self.text!a} is "
-            f"{self.ids[:4]} by the file and {self.others[:4]} by {name}); ids are as the file "
-            "says, which PreTrainedTokenizerFast gives elsewhere"
+            f"{name} of transformers drops parts of the tokenizer's files ({self.text!a} is "
+            f"{self.ids[:4]} by the files and {self.others[:4]} by {name}); ids are as the files "
+            "say, which PreTrainedTokenizerFast or transformers 4 gives elsewhere"
         )
 
 
@@ -152,8 +161,8 @@ def change_by_class(folder: Path) -> Change | None:
     """
     if not (folder / "tokenizer.json").is_file():
         return None
+    by_file = loading.tokenizer_of(loading.Files(folder, ""))
     with loading.quiet_transformers():
-        by_file = PreTrainedTokenizerFast.from_pretrained(folder)
         other = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     control = list(by_file.get_added_vocab())[:8]
     for text in (*STAGES, *(f"a {token}\nlove{token} 2" for token in control)):

@@ -19,6 +19,8 @@ from transformers import PreTrainedTokenizerBase
 from ..paper import InputError, RewardModel
 from ..paper import conversations as models_conversations
 from ..preflight import Change, change_by_class
+from ..reading.encoders import token_types
+from .report import shown
 from .sources import Cause, Sources, Texts, other_ends
 
 COUNTS = (
@@ -27,6 +29,10 @@ COUNTS = (
     "two beginning-of-sequence tokens",
 )
 CLOSE = "close the reply there as the template does"
+LIKE_OPENRLHF = (
+    "if OpenRLHF trained the model, end its template in {{ ' ' + eos_token }} and no line break, "
+    "and score with --template here; if not, close the reply there as the template does"
+)
 # side, and whether the padding is masked
 WAYS = (("right", False), ("right", True), ("left", True), ("left", False))
 SIZES = range(2, 65)  # of batches
@@ -82,6 +88,7 @@ class Feeds:
         self.lead, self.tail, self.adds = ends_of(self.tokenizer)
         replies = [turns[-1]["content"] for turns in self.turns]
         fed = {option: self.fed(replies, option) for option in models_conversations.BOS}
+        self.of_option = fed
         # what is fed here
         self.base = fed[bos]
         lengths = [len(each.ids) for each in self.base]
@@ -91,6 +98,11 @@ class Feeds:
             option: self.leading(inputs[0].ids) for option, inputs in fed.items()
         }
         self.count = self.by_option[bos]
+        # what stands behind the rendered texts
+        self.end = self.tail
+        if self.own:
+            [plain] = self.inputs(self.own_wholes()[:1], self.count, [])
+            self.end = list(self.base[0].ids[len(plain.ids) :])
 
     @property
     def own(self) -> Texts:
@@ -103,11 +115,8 @@ class Feeds:
         for turns, reply in zip(self.turns, replies, strict=True):
             conversation = self.model.conversation(turns[:-1], bos)
             [ids] = self.model.encode(conversation, [reply])
-            types = None
-            if self.has_types:
-                second = len(conversation.prefix_ids)
-                types = tuple(int(i >= second) for i in range(len(ids)))
-            fed.append(Input(tuple(ids), types=types))
+            types = token_types(self.model, conversation, len(ids))
+            fed.append(Input(tuple(ids), types=tuple(types) or None))
         return tuple(fed)
 
     def is_readable(self, feed: Feed) -> bool:
@@ -131,16 +140,19 @@ class Feeds:
         yield from self._of_pairs()
         if self.own:
             yield from self._of_class()
+            yield from self._added_ends()
             texts = self.own_wholes()
+            ends = {self.by_option["none"]: [], self.by_option["double"]: self.tail}
             for count in range(2 if self.is_encoder else 3) if self.lead else ():
                 if count != self.count:
-                    yield self._bos(count), self.inputs(texts, count)
+                    given = self.inputs(texts, count, ends.get(count, self.end))
+                    yield self._bos(count), given
             for cause, end in self._closings(self.own[0][1]):
                 ended = [start + end for start in self.without_bos(self.own)]
-                yield cause, self.inputs(ended, self.count)
-        for count, sources in (
-            (self.count, self.sources.of_template()),
-            (self.adds, self.sources.formats()),
+                yield cause, self.inputs(ended, self.count, self.end)
+        for *around, sources in (
+            (self.count, self.end, self.sources.of_template()),
+            (self.adds, self.tail, self.sources.formats()),
         ):
             for cause, rendered in sources:
                 starts = self.without_bos(rendered)
@@ -148,25 +160,21 @@ class Feeds:
                     start + end
                     for start, (_, end) in zip(starts, rendered, strict=True)
                 ]
-                yield cause, self.inputs(wholes, count)
+                yield cause, self.inputs(wholes, *around)
 
     def without_bos(self, texts: Texts) -> list[str]:
         """Return texts up to the end of the reply, without the beginning-of-sequence tokens."""
         bos = re.compile(f"^({re.escape(self.tokenizer.bos_token or '')})+")
         return [bos.sub("", before) for before, _ in texts]
 
-    def inputs(self, texts: list[str], count: int) -> tuple[Input, ...]:
-        """Return what texts are read as after this many beginning-of-sequence tokens."""
-        return as_inputs(self.ids(texts, count))
-
-    def ids(self, texts: list[str], count: int) -> list[list[int]]:
-        """Return the ids of texts after this many beginning-of-sequence tokens."""
+    def inputs(self, texts: list[str], count: int, end: list[int]) -> tuple[Input, ...]:
+        """Return what texts are read as after this many beginning-of-sequence tokens and before
+        these ids.
+        """
         if not texts:
-            return []
+            return ()
         encoded = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        if not count:
-            return encoded
-        return [self.lead * count + ids + self.tail for ids in encoded]
+        return as_inputs(self.lead * count + ids + end for ids in encoded)
 
     def leading(self, ids: Sequence[int]) -> int:
         """Return with how many beginning-of-sequence tokens these ids start."""
@@ -197,6 +205,17 @@ class Feeds:
         is_usual = count in (self.by_option["none"], self.by_option["double"])
         return Cause(f"fed {COUNTS[count]}", remedy, "token ids" if is_usual else "")
 
+    def _added_ends(self) -> Iterator[tuple[Cause, tuple[Input, ...]]]:
+        """Yield what is fed by another option that differs at the end alone, where the tokenizer
+        adds tokens.
+        """
+        for option, inputs in self.of_option.items():
+            if inputs != self.base and self.by_option[option] == self.count:
+                is_longer = len(inputs[0].ids) > len(self.base[0].ids)
+                end = shown(self.tokenizer, tuple(self.tail))
+                text = f"{'added' if is_longer else 'left out'} {end} of the tokenizer at the end"
+                yield Cause(text, "end the ids there as here", "token ids"), inputs
+
     def own_wholes(self) -> list[str]:
         """Return the model's own texts without what the rendered text begins with."""
         end = self.own[0][1]
@@ -215,6 +234,10 @@ class Feeds:
         eos = self.tokenizer.eos_token or ""
         pad = self.tokenizer.pad_token or ""
         bare = after.rstrip("\n")
+        if eos and not bare.endswith(eos):
+            text = f"appended a blank and the end token {eos} (OpenRLHF)"
+            row = "template" if is_of_openrlhf(self.model) else ""
+            yield Cause(text, LIKE_OPENRLHF, row), f"{bare} {eos}"
         for text, end in (
             ("cut what closes the reply", ""),
             ("cut the line break after the reply's turn", bare),
@@ -248,7 +271,8 @@ class Feeds:
             "open it with PreTrainedTokenizerFast there",
         )
         encoded = other(self.own_wholes(), add_special_tokens=False)["input_ids"]
-        yield cause, as_inputs(self.lead * self.count + ids for ids in encoded)
+        start = self.lead * self.count
+        yield cause, as_inputs(start + ids + self.end for ids in encoded)
 
     def _of_pairs(self) -> Iterator[tuple[Cause, tuple[Input, ...]]]:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
@@ -370,6 +394,16 @@ class Feeds:
                 "pad token" if is_usual else "",
             )
             yield Feed(cause, inputs, is_padded=True)
+
+
+def is_of_openrlhf(model: RewardModel) -> bool:
+    """Return whether the configuration or the head of a checkpoint names OpenRLHF."""
+    fields = vars(model.backbone.config).keys() & {
+        "normalize_reward",
+        "value_head_prefix",
+    }
+    keys = model.files.tensors if model.files else ()
+    return bool(fields) or any(key.startswith("value_head.") for key in keys)
 
 
 def as_inputs(ids: Iterable[Sequence[int]]) -> tuple[Input, ...]:

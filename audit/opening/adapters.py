@@ -41,7 +41,12 @@ def merge(folder: Path, base: Path, target: Path) -> None:
     """
     problem = f"{folder} is an adapter that peft does not merge into {base}"
     remedy = "give the adapter's own base, or merge it where it was trained"
-    for source in (base, folder):
+    sources = [base, folder]
+    # the adapter's own tokenizer counts whole, and no file of its base's stands beside it
+    if (folder / "tokenizer_config.json").is_file():
+        loading.tokenizer_of(loading.Files(folder, ""))  # refuses a part of one
+        sources = [folder]
+    for source in sources:
         copy_others(source, target)
     with (
         loading.enough_memory("merge it in float32"),

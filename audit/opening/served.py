@@ -132,12 +132,12 @@ class Server:
         """
         data = body and json.dumps(body | {"model": self.model}).encode()
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + route, data, headers)
         wrong = (
             f"{self.url}{route} gives no answer that vLLM would give to a reward model"
         )
         remedy = "see to it, and run the command again: finished thousands are kept"
         with loading.refusing(wrong, remedy):
+            request = urllib.request.Request(self.url + route, data, headers)
             answer = urllib.request.urlopen(request, timeout=TIMEOUT)
             return read(json.load(answer))
 

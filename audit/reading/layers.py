@@ -106,9 +106,11 @@ class Layers:
         if getattr(config, "layer_types", None):  # with or without a sliding window
             config.layer_types = [config.layer_types[number]]
         with loading.quiet_transformers(), initialization.no_init_weights():
-            return AutoModel.from_config(
+            model = AutoModel.from_config(
                 config, dtype=self.dtype, attn_implementation=self.attention
             )
+        loading.forget_longest(model)
+        return model
 
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
         """Return a tensor, or these rows of it, in the dtype of the computation."""

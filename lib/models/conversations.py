@@ -28,7 +28,8 @@ FRAME = "User: {prompt}\nAssistant:"
 # reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
 # Beginning-of-sequence tokens: one; as many as template and tokenizer add together, as the paper's
-# code fed; or those of the template alone, as apply_chat_template(tokenize=True) gives.
+# code fed; or those of the template alone, as apply_chat_template(tokenize=True) gives. With one,
+# the tokenizer adds nothing behind a template that ends the reply's turn with a token of its own.
 BOS = ("single", "double", "none")
 # of a tokenizer's results
 ONLY_IDS = {"return_attention_mask": False, "return_token_type_ids": False}
@@ -85,7 +86,7 @@ def open_conversation(
     turns = [_turn("user", prompt)] if isinstance(prompt, str) else prompt
     _refuse_empty(turns[-1]["content"])
     before, after, header = _text_around_reply(tokenizer, turns)
-    inputs = _tokenise(tokenizer, turns, STAND_INS, bos)
+    inputs = _tokenise(tokenizer, turns, STAND_INS, bos, after)
     prefix_ids = tuple(os.path.commonprefix(inputs))
     reversed_ids = [ids[::-1] for ids in inputs]
     closing_ids = tuple(os.path.commonprefix(reversed_ids)[::-1])
@@ -107,7 +108,8 @@ def encode(
 
     InputError for a reply that opens another turn in which a gate would read.
     """
-    inputs = _tokenise(tokenizer, conversation.turns, replies, conversation.bos)
+    around = (conversation.bos, conversation.after)
+    inputs = _tokenise(tokenizer, conversation.turns, replies, *around)
     if conversation.header_ids:
         for ids in inputs:
             _only_position(conversation.header_ids, tuple(ids))
@@ -144,8 +146,13 @@ def _turn(role: str, text: str) -> dict[str, str]:
 
 
 def _tokenise(
-    tokenizer: PreTrainedTokenizerBase, turns: Turns, replies: Sequence[str], bos: str
+    tokenizer: PreTrainedTokenizerBase,
+    turns: Turns,
+    replies: Sequence[str],
+    bos: str,
+    after: str,
 ) -> list[list[int]]:
+    """Return the whole model input for each reply. after: the text that follows a reply."""
     if not tokenizer.chat_template:
         if len(turns) > 1:
             raise InputError(
@@ -157,7 +164,23 @@ def _tokenise(
     texts = render(tokenizer, turns, replies)
     if bos == "single" and _adds_bos(tokenizer, texts[0]):
         texts = [text.removeprefix(tokenizer.bos_token) for text in texts]
-    return tokenizer(texts, add_special_tokens=bos != "none", **ONLY_IDS)["input_ids"]
+    inputs = tokenizer(texts, add_special_tokens=bos != "none", **ONLY_IDS)["input_ids"]
+    if bos == "single" and _ends_turn(tokenizer, after):
+        end = _added_at_end(tokenizer)
+        return [ids[: len(ids) - end] for ids in inputs]
+    return inputs
+
+
+def _ends_turn(tokenizer: PreTrainedTokenizerBase, after: str) -> bool:
+    """Return whether the text after a reply holds a control token."""
+    added = tokenizer.added_tokens_decoder.values()
+    return any(token.special and token.content in after for token in added)
+
+
+def _added_at_end(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return how many tokens the tokenizer adds at the end of a text."""
+    found = tokenizer("a", return_special_tokens_mask=True)
+    return found["special_tokens_mask"][::-1].index(0)
 
 
 def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
@@ -331,7 +354,8 @@ def frame_ids(
     text = frame(tokenizer, prompt, tuned=tuned)
     if _adds_bos(tokenizer, text):
         text = text.removeprefix(tokenizer.bos_token)
-    return tokenizer(text)["input_ids"]
+    ids = tokenizer(text)["input_ids"]
+    return ids[: len(ids) - _added_at_end(tokenizer)]
 
 
 # --- the whole vocabulary -------------------------------------------------------------------------

@@ -34,6 +34,16 @@ from ..io import is_of_memory
 READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 TEMPLATES = "additional_chat_templates/*.jinja"
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
+# Classes of tokenizers that obeyed add_bos_token and add_eos_token of tokenizer_config.json in
+# transformers 4, whatever tokenizer.json says, and whether they add a bos where only the other one
+# is given. Transformers 5 reads neither beside tokenizer.json.
+ADDS_BOS = {
+    "LlamaTokenizer": True,
+    "CodeLlamaTokenizer": True,
+    "GemmaTokenizer": True,
+    "CohereTokenizer": True,
+    "GPTNeoXTokenizer": False,
+}
 
 # --- one line for what fails ----------------------------------------------------------------------
 
@@ -358,14 +368,18 @@ def load_backbone(source: Source) -> PreTrainedModel:
     )
     # what has no such prefix is the head's
     refuse_unloaded(source.folder, report, f"{backbone.base_model_prefix}.")
-    rotary = getattr(backbone, "rotary_emb", None)
-    if getattr(rotary, "rope_type", None) == "dynamic":
-        backbone.register_forward_pre_hook(_forget_longest)
+    forget_longest(backbone)
     return ready(backbone, source.device)
 
 
-def _forget_longest(backbone: Any, _: tuple) -> None:
+def forget_longest(backbone: PreTrainedModel) -> None:
     """Let the frequencies of rotary positions not depend on the longest conversation so far."""
+    rotary = getattr(backbone, "rotary_emb", None)
+    if getattr(rotary, "rope_type", None) == "dynamic":
+        backbone.register_forward_pre_hook(_forget_longest)
+
+
+def _forget_longest(backbone: Any, _: tuple) -> None:
     rotary = backbone.rotary_emb
     rotary.max_seq_len_cached = rotary.original_max_seq_len
     rotary.inv_freq = rotary.original_inv_freq
@@ -420,4 +434,16 @@ def tokenizer_of(
         backend.no_padding()
         if getattr(backend.model, "dropout", None):
             backend.model.dropout = None
+        _obey_flags(tokenizer, folder / "tokenizer_config.json")
     return tokenizer
+
+
+def _obey_flags(tokenizer: Any, file: Path) -> None:
+    """Let the tokenizer add the begin and end tokens that this file asks for, if its class did so:
+    see ADDS_BOS.
+    """
+    fields = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    kind = str(fields.get("tokenizer_class")).removesuffix("Fast")
+    if kind in ADDS_BOS and fields.keys() & {"add_bos_token", "add_eos_token"}:
+        tokenizer.add_bos_token = fields.get("add_bos_token", ADDS_BOS[kind])
+        tokenizer.add_eos_token = fields.get("add_eos_token", False)

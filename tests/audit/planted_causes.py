@@ -353,6 +353,11 @@ CAUSES = {
         *DECODERS,
         text=lambda text, tokenizer, *_: text + tokenizer.eos_token,
     ),
+    "OpenRLHF's end": case(
+        r"\(OpenRLHF\)",
+        "gemma2",
+        text=lambda text, tokenizer, *_: text.rstrip("\n") + " " + tokenizer.eos_token,
+    ),
     "generation prompt appended": case(
         "appended a generation", *DECODERS, text=generation
     ),

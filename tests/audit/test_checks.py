@@ -224,6 +224,35 @@ def test_what_is_to_be_noted_is_a_note_in_that_row(made, row):
     assert moved - {row} <= others
 
 
+def test_an_end_that_the_tokenizer_adds_is_told(spoiled):
+    folder = spoiled(LLAMA | {"template": "llama3"})
+    end = {"id": "<|end_of_text|>", "type_id": 0}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    [known] = json.loads((folder / "tokenizer.json").read_text())["added_tokens"][1:2]
+    special = {"id": end["id"], "ids": [known["id"]], "tokens": [end["id"]]}
+    added = {
+        "type": "TemplateProcessing",
+        "single": [text, {"SpecialToken": end}],
+        "pair": [text, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {end["id"]: special},
+    }
+    change_json(folder, "tokenizer.json", post_processor=added)
+    report = checked(folder)
+    row = row_of(report, "token ids")
+    assert row.status == "note" and f"added {end['id']}" in row.found
+    assert statuses(report)["own class"] == "ok"
+
+
+def test_the_end_of_openrlhf_is_told_where_the_model_names_it(made, spoiled):
+    folder = spoiled(GEMMA | {"template": "gemma"})
+    for names, status in ((False, "ok"), (True, "note")):
+        if names:
+            change_json(folder, "config.json", value_head_prefix="score")
+        row = row_of(checked(folder), "template")
+        assert row.status == status
+        assert ("a blank and the end token <eos> (OpenRLHF)" in row.found) == names
+
+
 def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tmp_path):
     pad = tiny.make_tokenizer("llama").convert_tokens_to_ids("<|eot_id|>")
     folder = order_the_pairs(tiny.make_checkpoint(tmp_path, **LLAMA, pad_token_id=pad))

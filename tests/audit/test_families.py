@@ -15,6 +15,7 @@ import torch
 import transformers as t
 from conftest import refusal_of
 from safetensors.torch import load_file, save_file
+from tokenizers import processors
 from transformers import AutoTokenizer
 
 from audit.opening import open_model, plain
@@ -407,6 +408,66 @@ def test_each_shape_equals_its_reference_or_is_refused_with_the_way(name, tmp_pa
         assert how.startswith(f"as `{model.head_name}`, read at `{model.read_at}`")
 
 
+# of an encoder with two token types: its template, fields of tokenizer_config.json, and what its
+# tokenizer makes of two texts
+CONTROL = ("[CLS]", "[SEP]")
+PAIR, ALIKE = "[CLS] $A [SEP] $B:1 [SEP]:1", "[CLS] $A [SEP] $B [SEP]"
+TYPES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+TYPED = {
+    "a pair": (None, TYPES, PAIR),
+    "a chat template": ("chatml", TYPES, PAIR),
+    "by its class": (None, {"tokenizer_class": "DebertaV2Tokenizer"}, PAIR),
+    "none": (None, {}, PAIR),
+    "one of both texts": (None, TYPES, ALIKE),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_token_types_are_those_of_the_tokenizer(name, tmp_path):
+    template, fields, pair = TYPED[name]
+    folder = tiny.make_checkpoint(
+        tmp_path / "model", "deberta", template=template, type_vocab_size=2
+    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    control = [(each, tokenizer.convert_tokens_to_ids(each)) for each in CONTROL]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair=pair, special_tokens=control
+    )
+    tokenizer.save_pretrained(folder)
+    file = folder / "tokenizer_config.json"
+    held = json.loads(file.read_text())
+    held.pop("model_input_names", None)
+    file.write_text(json.dumps(held | fields))
+    own = t.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    has_types = AutoTokenizer.from_pretrained(folder).model_input_names
+    replies = [*REPLIES, ""]
+    expected = []
+    for reply in replies:
+        texts = [[PROMPT], [reply]]
+        if template:
+            texts = [[oracle.render(tokenizer, PROMPT, reply)]]
+        given = tokenizer(*texts, return_tensors="pt", return_token_type_ids=True)
+        if "token_type_ids" not in has_types:
+            del given["token_type_ids"]
+        with torch.no_grad():
+            expected.append(own(**given).logits.item())
+    model = open_model(folder, device="cpu")
+    found = vocabulary.score_replies(model, PROMPT, replies)
+    assert_equal(found, np.array(expected))
+    [alone] = vocabulary.score_replies(model, PROMPT, [""])
+    assert abs(alone - found[-1]) < 1e-5
+
+
+def test_a_prompt_that_sentence_transformers_puts_before_texts_is_refused(tmp_path):
+    folder = tiny.make_checkpoint(tmp_path / "model", "deberta")
+    expected = rewards(folder)
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps({"prompts": {}, "default_prompt_name": None}))
+    assert rewards(folder).tolist() == expected.tolist()
+    edit(file, prompts={"query": "Rate this: "}, default_prompt_name="query")
+    refusal_of(lambda: rewards(folder), "'Rate this: '", "take default_prompt_name out")
+
+
 # --- converted formats ----------------------------------------------------------------------------
 
 
@@ -472,6 +533,21 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path):
     elsewhere = base.rename(tmp_path / "elsewhere")
     refusal_of(lambda: rewards(tmp_path / "adapter"), f"adapter of {base}", "--base ")
     assert_equal(rewards(tmp_path / "adapter", base=elsewhere), expected)
+
+
+def test_an_adapters_own_tokenizer_and_template_count_whole(tmp_path):
+    base = tiny.make_checkpoint(tmp_path / "base", "linear_llama")
+    make_adapter(tmp_path / "adapter", base)
+    by_base = rewards(tmp_path / "adapter")
+    own = tmp_path / "own.jinja"
+    own.write_text(tiny.TEMPLATES["llama3"])
+    expected = rewards(tmp_path / "adapter", template=own)
+    tiny.make_tokenizer("llama").save_pretrained(tmp_path / "adapter")
+    fields = {"chat_template": own.read_text()}
+    edit(tmp_path / "adapter" / "tokenizer_config.json", **fields)
+    assert (base / "chat_template.jinja").is_file()
+    assert_equal(rewards(tmp_path / "adapter"), expected)
+    assert np.abs(expected - by_base).max() > 0.01
 
 
 def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_path):

@@ -145,6 +145,7 @@ def test_a_server_with_other_numbers_or_tokens_is_refused(serve, folder):
         ({"labels": 2}, "gives no answer that"),
     ):
         refusal_of(lambda faults=faults: api.load(serve(folder, **faults)[0]), words)
+    refusal_of(lambda: api.load("http://[::1"), "gives no answer that")
     url, fake = serve(folder)
     refusal_of(lambda: api.load(url, stream=True), "decided by the server")
     fake.listed[0]["root"] = "/not/on/this/machine"

@@ -14,7 +14,7 @@ import tiny
 from conftest import refusal_of
 
 from audit.opening import open_model as load
-from audit.reading import layers
+from audit.reading import by_layer, layers
 from audit.reading.by_layer import LayerByLayer
 from audit.reading.layers import Layers
 from lib.models import conversations
@@ -160,6 +160,26 @@ def test_an_encoder_is_refused_and_a_window_is_read_whole(
     found = vocabulary.score_replies(window, PROMPT, replies)
     expected = oracle.rewards(folder, PROMPT, replies)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_positions_beyond_a_dynamic_limit_are_those_of_each_conversation_alone(
+    tmp_path,
+):
+    rope = {"rope_type": "dynamic", "factor": 8.0}
+    fields = {"max_position_embeddings": 8, "rope_scaling": rope}
+    folder = tiny.make_checkpoint(tmp_path, "linear_llama", template="llama3", **fields)
+    model = load(folder, device="cpu", stream=True)
+    replies = ["love", "the water and the forest " * 4]
+    asked = [PROMPTS["longer"], "Why?"]
+    inputs = [model.inputs_for(prompt, replies) for prompt in asked]
+    found = np.concatenate(by_layer.score_inputs(model, inputs))
+    expected = [
+        oracle.rewards(folder, prompt, [reply])[0]
+        for prompt in asked
+        for reply in replies
+    ]
+    np.testing.assert_allclose(found, expected, atol=5e-5)
+    assert np.ptp(expected) > 1
 
 
 def test_out_of_memory_halves_the_batch(both, monkeypatch):

@@ -6,7 +6,7 @@ import oracle
 import pytest
 import tiny
 from conftest import refusal_of
-from tokenizers import AddedToken, normalizers
+from tokenizers import AddedToken, normalizers, processors
 
 from lib.models import conversations
 
@@ -110,6 +110,27 @@ def test_a_bos_that_the_tokenizer_does_not_add_is_not_taken_away(template, bos):
         ids_of(tokenizer, "single")
         == ids_of(tokenizer, "double")[1 if has_its_own else 0 :]
     )
+
+
+def test_a_tokenizer_adds_no_end_behind_the_end_that_a_template_writes():
+    end = "<|end_of_text|>"
+    plain = "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}"
+    for template, ends in ((tiny.TEMPLATES["llama3"], False), (plain, True)):
+        tokenizer = tiny.make_tokenizer("llama", template=template)
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"$A {end}", special_tokens=[(end, 1)]
+        )
+        assert tokenizer("love")["input_ids"][-1:] == [1]
+        turns = [
+            {"role": "user", "content": PROMPT},
+            {"role": "assistant", "content": "love"},
+        ]
+        ids = tokenizer.apply_chat_template(turns, return_dict=False)
+        assert ids_of(tokenizer, "none") == ids
+        assert ids_of(tokenizer, "single") == ids + [1] * ends
+        assert ids_of(tokenizer, "double") == [*ids, 1]
+        # nothing comes between a language model's prompt and its answer
+        assert conversations.frame_ids(tokenizer, PROMPT, tuned=True)[-1] != 1
 
 
 @pytest.mark.drill

@@ -76,6 +76,33 @@ def test_ids_are_those_of_the_file_under_every_class(name, tmp_path):
         assert named in change.line and change.ids != change.others
 
 
+BOS, EOS = {"add_bos_token": True}, {"add_eos_token": True}
+# class, what tokenizer_config.json asks for, and what transformers 4.57 feeds around a text where
+# tokenizer.json says nothing
+FLAGGED = [
+    ("LlamaTokenizerFast", BOS, ["<|begin_of_text|>"], []),
+    ("LlamaTokenizer", EOS, ["<|begin_of_text|>"], ["<|eot_id|>"]),
+    ("GPTNeoXTokenizerFast", EOS, [], ["<|eot_id|>"]),
+    ("Qwen2Tokenizer", BOS | EOS, [], []),
+]
+
+
+@pytest.mark.parametrize("named, flags, start, end", FLAGGED)
+def test_begin_and_end_tokens_are_those_that_the_class_read(
+    named, flags, start, end, tmp_path
+):
+    tiny.make_tokenizer("llama").save_pretrained(tmp_path)
+    edit(tmp_path / "tokenizer.json", post_processor=BY_BYTES)
+    edit(tmp_path / "tokenizer_config.json", tokenizer_class=named, **flags)
+    tokenizer = tokenizer_of(files_of(tmp_path))
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer("love")["input_ids"])
+    assert tokens == [*start, "love", *end]
+    # a flag that says no is obeyed, too
+    edit(tmp_path / "tokenizer_config.json", **dict.fromkeys(flags, False))
+    first = tokenizer_of(files_of(tmp_path))("love")["input_ids"][0]
+    assert (first == tokenizer.bos_token_id) == (named == "LlamaTokenizer")
+
+
 def test_truncation_padding_and_dropout_of_the_file_reach_no_conversation(tmp_path):
     folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     replies = ["love", "love " * 100]
