@@ -150,7 +150,7 @@ class Feeds:
             for cause, end in self._closings(self.own[0][1]):
                 ended = [start + end for start in self.without_bos(self.own)]
                 yield cause, self.inputs(ended, self.count, self.end)
-        for *around, sources in (
+        for count, behind, sources in (
             (self.count, self.end, self.sources.of_template()),
             (self.adds, self.tail, self.sources.formats()),
         ):
@@ -160,7 +160,7 @@ class Feeds:
                     start + end
                     for start, (_, end) in zip(starts, rendered, strict=True)
                 ]
-                yield cause, self.inputs(wholes, *around)
+                yield cause, self.inputs(wholes, count, behind)
 
     def without_bos(self, texts: Texts) -> list[str]:
         """Return texts up to the end of the reply, without the beginning-of-sequence tokens."""
