@@ -1,4 +1,4 @@
-"""What a reader opens: the page of a notebook, and the index of a collection."""
+"""What a reader opens first: the index of a collection."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...io import replacing
 from ...show.display import ANSWER_TYPE
-from ...show.pages import TEMPLATES, template
+from ...show.pages import template
 from ...tables.collection import Collection
 from .jobs import Job, read
 
@@ -24,18 +24,6 @@ def answer_of(executed: Path) -> str:
         each for cell in read(executed)["cells"] for each in cell.get("outputs", [])
     ]
     return "".join(output.get("data", {}).get(ANSWER_TYPE, "") for output in outputs)
-
-
-def write_page(executed: Path, page: Path) -> None:
-    """Write an executed notebook as one HTML file, which fetches nothing."""
-    import nbconvert  # here, because it takes a second
-
-    exporter = nbconvert.HTMLExporter(
-        extra_template_paths=[str(TEMPLATES)], template_file="notebook.html.j2"
-    )
-    body, _ = exporter.from_filename(str(executed))
-    with replacing(page) as part:
-        part.write_text(body, encoding="utf-8")
 
 
 def write_index(home: Collection, jobs: Iterable[Job]) -> None:

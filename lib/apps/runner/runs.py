@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 
 from ... import ROOT
 from ...io import lock, shown_path, visible
+from ...show.pages import write_page
 from ...show.terminal import score_lines
 from ...tables import downloads, score_files
 from ...tables.collection import (
@@ -20,7 +21,7 @@ from ...tables.collection import (
 )
 from ...tables.registry import find_models, study_of
 from ...threads import end_with_parent
-from .front import write_index, write_page
+from .front import write_index
 from .jobs import REAL, Job, key_of, plan, what_all_read
 
 
