@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformers import (
+    MODEL_MAPPING,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
 )
 
-from .paper import InputError, loading
+from .paper import InputError, heads, loading
 
 # files that hold weights in a way that is not read, and what their owner can do
 OTHER_WEIGHTS = {
@@ -63,8 +64,6 @@ def refuse_foreign(files: loading.Files) -> None:
     the model as it was trained.
     """
     fields = read_json(files.folder / "config.json")
-    rope = fields.get("rope_parameters") or {}
-    bases = {fields.get("rope_theta"), rope.get("rope_theta")} - {None}
     scaled = [name for name in SCALED if fields.get(name)]
     prompts = files.folder / PROMPTS
     held = read_json(prompts) if prompts.is_file() else {}
@@ -72,11 +71,6 @@ def refuse_foreign(files: loading.Files) -> None:
     problem = ""
     if fields.get("quantization_config"):
         problem = "is quantised, which changes rewards; give the checkpoint in its full precision"
-    elif len(bases) > 1:
-        problem = (
-            "has a config.json where rope_theta and rope_parameters differ; take the one out that "
-            "the model was not trained with"
-        )
     elif scaled:
         problem = (
             f"normalises rewards ({scaled[0]} in config.json), which is not read here"
@@ -101,16 +95,46 @@ def refuse_foreign(files: loading.Files) -> None:
         raise InputError(f"{files.folder} {problem}")
 
 
+def refuse_headless(files: loading.Files) -> None:
+    """Raise InputError if a checkpoint has no head that gives one reward, with what to do."""
+    config = loading.config_of(files)
+    own = loading.architecture_of(config)
+    if heads.head_name_of(own, files.tensors):
+        return
+    problem = f"{files.folder}: {own} without a head of one reward that is read here"
+    is_usual = own.endswith(("ForCausalLM", "ForSequenceClassification"))
+    keys = heads.head_keys(files, config) if type(config) in MODEL_MAPPING else []
+    if 0 < len(keys) < len(files.tensors):
+        remedy = f"its head holds {keys[0]}: score its texts elsewhere (python -m audit export)"
+    elif is_usual and config.num_labels == 1:
+        remedy = (
+            "config.json says one label, as of a reward model, so its head (score.weight) was lost "
+            "where it was saved, such as by a merge of language models: save it again with its head"
+        )
+    else:
+        remedy = (
+            "read a judge (--head yes,no), or a policy (--reference model), or score its texts "
+            "elsewhere (python -m audit export)"
+        )
+    raise InputError(f"{problem}; {remedy}")
+
+
 def refuse_tokens_without_rows(
     tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
 ) -> None:
     """Raise InputError if the tokenizer has ids beyond the rows of the embedding table."""
     rows = config.get_text_config().vocab_size
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= rows:
+    beyond = {text: i for text, i in tokenizer.get_vocab().items() if i >= rows}
+    if beyond:
+        remedy = "give the tokenizer that the model was trained with"
+        if beyond.keys() <= tokenizer.get_added_vocab().keys():
+            remedy = (
+                f"{', '.join(beyond)} was added later: add its row, too, by "
+                "model.resize_token_embeddings(len(tokenizer)), and save the model again"
+            )
         raise InputError(
-            f"{tokenizer.name_or_path}: the tokenizer has ids up to {largest}, but the model has "
-            f"only {rows} rows of embeddings; give the tokenizer that the model was trained with"
+            f"{tokenizer.name_or_path}: the tokenizer has ids up to {max(beyond.values())}, but "
+            f"the model has only {rows} rows of embeddings; {remedy}"
         )
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..paper import InputError, RewardModel, conversations, loading
+from ..opening import labels
+from ..paper import InputError, RewardModel, conversations, loading, reward_models
 from .report import Row, attempt, note, ok, wrong
 
 CAP = 50.0  # of Gemma-2's attention, in all models that were published
@@ -19,6 +20,8 @@ DTYPES = {
     "F16": "float16",
     "I64": "int64",
 }
+# whose own code has ReLU between the layers of the head
+OF_RELU = (reward_models.TWO_LAYERS, "Qwen2ForRewardModel")
 # memory that scoring takes, as a share of the weights'; what a batch needs adapts itself
 BESIDE = 1.2
 # strings that look as if they were one token each
@@ -81,7 +84,9 @@ def _head(
     """Check whether the head holds finite numbers that are not all zero, and say where its gate
     reads.
     """
-    output = "" if label is None else f", output {label} of {config.num_labels}"
+    output = ""
+    if label is not None:
+        output = f", output {labels.named(label, config)} of {config.num_labels}"
     if model.head is None:
         return ok(f"the encoder's own classifier{output}")
     held = model.head.state_dict()
@@ -97,6 +102,14 @@ def _head(
     found = f"{model.head_name}: {next(iter(held))}{output}"
     if model.gated:
         found += f"; its gate reads position {about.gate_position}, where the user's turn ends"
+    if len(held) > 1 and model.head_name == "linear" and "score.weight" not in held:
+        found += ", with ReLU between its layers"
+        if loading.architecture_of(config) not in OF_RELU:
+            return note(
+                f"{found}, which is assumed, because no file names another function",
+                "compare some rewards with those of the program that trained it: python -m audit "
+                "why",
+            )
     if model.head_name == "linear" and config.num_labels != 1 and label is None:
         return note(
             f"{found}; config.json says {config.num_labels} labels, the head has one",

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import MODEL_MAPPING, PreTrainedConfig
 
-from ..paper import DATA, loading
+from ..paper import DATA, InputError, loading
 from ..preflight import read_json
 
 NAMES = DATA / "tensor_names.csv"
@@ -72,11 +72,19 @@ def convert(folder: Path, weights: list[Path], target: Path) -> None:
         found = {}
         for name, tensor in read_tensors(path).items():
             ordinary = _ordinary_name(name, kind)
-            if ordinary and ordinary not in weight_map:  # Starling's hold parts twice
-                found[ordinary] = tensor.contiguous()
-                weight_map[ordinary] = file
             if ordinary in HEADS:
                 outputs = len(tensor)
+            if ordinary in weight_map:  # Starling's hold parts twice
+                there = weight_map[ordinary]
+                held = found if there == file else load_file(target / there)
+                if not torch.equal(held[ordinary], tensor):
+                    raise InputError(
+                        f"{folder} holds {ordinary} twice, with other numbers as {name}; take the "
+                        "one out that the model was not trained with"
+                    )
+            elif ordinary:
+                found[ordinary] = tensor.contiguous()
+                weight_map[ordinary] = file
         save_file(found, target / file, metadata={"format": "pt"})
     index = json.dumps({"metadata": {}, "weight_map": weight_map})
     (target / "model.safetensors.index.json").write_text(index)

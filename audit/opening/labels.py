@@ -7,6 +7,12 @@ from transformers import PreTrainedConfig
 from ..paper import InputError, heads, loading
 
 
+def named(label: int, config: PreTrainedConfig) -> str:
+    """Return a label with the name that config.json gives it, such as `1 (helpfulness)`."""
+    name = (config.id2label or {}).get(label, "")
+    return str(label) if name in ("", f"LABEL_{label}") else f"{label} ({name})"
+
+
 def row_of(
     outputs: int, label: int | None, what: str, config: PreTrainedConfig
 ) -> slice:
@@ -18,12 +24,19 @@ def row_of(
     if outputs == 1 and not label:
         return slice(None)
     architecture = loading.architecture_of(config)
+    if outputs > 1 and architecture.endswith("ForTokenClassification"):
+        raise InputError(
+            f"this {architecture} gives each token {outputs} labels ({what}), as TRL's PRMTrainer "
+            "trains it, and where a step ends is not known here; score its texts elsewhere "
+            "(python -m audit export)"
+        )
     is_classifier = re.fullmatch("none|.*ForSequenceClassification", architecture)
+    names = [named(number, config) for number in range(outputs)]
     if label is None or not is_classifier or not 0 <= label < outputs:
         raise InputError(
             f"the head of this {architecture} has {outputs} outputs ({what}); of a classifier say "
-            f"which one is the reward: --label 0 to --label {outputs - 1}; if none is, score its "
-            "texts elsewhere (python -m audit export)"
+            f"which one is the reward, --label {' or '.join(names)}; if none is, score its texts "
+            "elsewhere (python -m audit export)"
         )
     return slice(label, label + 1)
 

@@ -15,7 +15,7 @@ from ..paper import (
     registry,
     reward_models,
 )
-from ..preflight import refuse_foreign, refuse_tokens_without_rows
+from ..preflight import refuse_foreign, refuse_headless, refuse_tokens_without_rows
 from ..reading import by_layer, implicit, layers
 from . import encoders, judges, labels, plain, served
 from .options import Options
@@ -53,7 +53,10 @@ def _open_files(name: str, options: Options) -> RewardModel:
     revision = options.revision or entry["revision"]
     files = plain.open_files(entry["hub_id"], revision, options.base)
     refuse_foreign(files)
-    tokens = judges.tokens_named(options.head or entry["head"])
+    head = options.head or entry["head"]
+    if not head:
+        refuse_headless(files)
+    tokens = judges.tokens_named(head)
     checkpoint = reward_models.open_checkpoint(
         name, options, files, "next_token" if tokens else ""
     )

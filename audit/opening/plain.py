@@ -62,7 +62,10 @@ def _base_of(folder: Path, given: str | Path | None) -> loading.Files:
     name = str(given or adapter.get("base_model_name_or_path"))
     try:
         is_named = not given and not Path(name).is_dir()
-        return open_files(name, (is_named and adapter.get("revision")) or "")
+        files = open_files(name, (is_named and adapter.get("revision")) or "")
+        # what it refuses would be lost in the merged copy
+        loading.config_of(files)
+        return files
     except InputError as error:
         raise InputError(
             f"{folder} is an adapter of {name}, which does not open ({error}); name its base: "

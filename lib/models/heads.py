@@ -291,6 +291,12 @@ def read_at_for(
     """
     if head_name == "classifier":
         return "pooled"
+    pooling = getattr(config, "pooling", None)
+    if pooling not in (None, "eos"):
+        raise InputError(
+            f"config.json says pooling {pooling!r}, and one token is read here; score the texts "
+            "with transformers' own class"
+        )
     if wanted not in (None, *READ_AT):
         raise InputError(f"read_at must be one of {', '.join(READ_AT)}, not {wanted!r}")
     # transformers' classes for decoders with one linear head take the rightmost token that is not
@@ -315,13 +321,20 @@ def new_head(
     return head.float().eval()
 
 
+def head_keys(files: Files, config: PreTrainedConfig) -> list[str]:
+    """Return the keys of a checkpoint's tensors that are neither the backbone's nor a language
+    model's output.
+    """
+    backbone: Any = MODEL_MAPPING[type(config)]
+    others = (f"{backbone.base_model_prefix}.", *OUTPUTS, AVERAGES)
+    return [key for key in files.tensors if not key.startswith(others)]
+
+
 def head_tensors(files: Files, config: PreTrainedConfig) -> dict[str, Tensor]:
     """Return a checkpoint's tensors that are neither the backbone's nor a language model's output,
     by their names in the head, in fp32.
     """
-    backbone: Any = MODEL_MAPPING[type(config)]
-    others = (f"{backbone.base_model_prefix}.", *OUTPUTS, AVERAGES)
-    keys = [key for key in files.tensors if not key.startswith(others)]
+    keys = head_keys(files, config)
     linear = re.compile(f"^({'|'.join(map(re.escape, LINEAR))})")
     named = {linear.sub("score.", key): key for key in keys}
     if len(named) < len(keys):
@@ -336,7 +349,7 @@ def load_head(
     """Return the head with these tensors. InputError if one is missing, misshapen or left over."""
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     problem = f"{config.name_or_path}: its tensors are not those of a {head_name} head"
-    remedy = "check config.json, or see if audit.load opens it"
+    remedy = "check config.json, or score its texts elsewhere (python -m audit export)"
     with refusing(problem, remedy):
         head = new_head(head_name, config, shapes)
         head.load_state_dict(tensors)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import huggingface_hub
+import pandas as pd
 import torch
 from safetensors import safe_open
 from torch import Tensor
@@ -44,6 +45,16 @@ ADDS_BOS = {
     "CohereTokenizer": True,
     "GPTNeoXTokenizer": False,
 }
+# Places of one fact in config.json, of which transformers 4 reads another one than 5
+ONE_FACT = (
+    r"(rope_\w+\.(full_attention\.)?|global_)?rope_theta|rotary_emb_base",
+    r"rope_\w+\.sliding_attention\.rope_theta|local_rope_theta|rope_local_base_freq",
+    r"(rope_\w+\.(full_attention\.)?)?partial_rotary_factor|rotary_pct",
+    r"(rope_\w+\.)?original_max_position_embeddings",
+    r"rope_scaling\.(rope_)?type",
+    r"(torch_)?dtype",
+)
+OLD_LAYER_TYPES = ("sliding_window_pattern", "global_attn_every_n_layers")
 
 # --- one line for what fails ----------------------------------------------------------------------
 
@@ -159,7 +170,8 @@ def fetch(
         "check the name, accept its terms on its model page, run: hf auth login, or give a local "
         "folder"
     )
-    with refusing(f"the model hub does not give {hub_id}", remedy):
+    problem = f"{Path.cwd()} has no folder {hub_id}, and the model hub does not give it"
+    with refusing(problem, remedy):
         place = huggingface_hub.snapshot_download(
             hub_id, revision=revision or None, allow_patterns=list(patterns)
         )
@@ -251,7 +263,36 @@ def config_of(files: Files) -> PreTrainedConfig:
     problem = f"{files.folder} holds no config.json of a model that transformers has"
     remedy = "and code in its repository is not run; see if audit.load opens it"
     with refusing(problem, remedy), quiet_transformers():
+        fields = json.loads((files.folder / "config.json").read_text("utf-8"))
+        for part in (fields, fields.get("text_config") or {}):
+            if twice := stated_twice(part):
+                raise InputError(
+                    f"{files.folder} states one fact twice in config.json ({' and '.join(twice)}), "
+                    "of which transformers 4 and 5 read different ones; take the one out that the "
+                    "model was not trained with"
+                )
         return AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+
+
+def stated_twice(fields: dict) -> list[str]:
+    """Return the places of a fact that config.json states in two ways; [] for none."""
+    # of nested fields, names such as rope_scaling.type
+    places = pd.json_normalize(fields).iloc[0].dropna()
+    for fact in ONE_FACT:
+        named = places.filter(regex=f"^({fact})$")
+        if len(named) and (named != named.iloc[0]).any():
+            return named.index.tolist()
+    # the old scaling wins, and the base of the new one is lost with it
+    scaling, rope = fields.get("rope_scaling"), fields.get("rope_parameters")
+    if scaling and rope and {"rope_theta": fields.get("rope_theta")} | scaling != rope:
+        return ["rope_scaling", "rope_parameters"]
+    old = [name for name in OLD_LAYER_TYPES if name in places]
+    types = fields.get("layer_types")
+    if old and types:
+        others = {name: fields[name] for name in fields if name != "layer_types"}
+        if AutoConfig.for_model(**others).layer_types != types:
+            return [*old, "layer_types"]
+    return []
 
 
 def device_for(device: str | None) -> str:

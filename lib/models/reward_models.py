@@ -186,8 +186,7 @@ def open_checkpoint(
         if head_name not in LAYOUTS:
             raise InputError(
                 f"architecture {own} without a head of one reward is no reward model that is read "
-                "here; audit.load opens judges (--head yes,no) and policies (--reference model), "
-                "and python -m audit export lets texts be scored elsewhere"
+                "here; see if audit.load opens it"
             )
     tokenizer = tokenizer_of(files, options.template)
     if head_name != "classifier" and not tokenizer.chat_template:

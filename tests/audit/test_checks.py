@@ -261,6 +261,12 @@ def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tm
     assert own.status == "note" and "reads another token" in own.found
 
 
+def test_the_function_between_two_layers_is_told_where_it_is_assumed(tmp_path):
+    for family, status in (("GRM-sftreg", "note"), ("INF-ORM", "ok")):
+        row = row_of(checked(tiny.make_family(tmp_path / family, family)), "head")
+        assert row.status == status and "with ReLU between its layers" in row.found
+
+
 def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(
     made, monkeypatch
 ):

@@ -368,7 +368,7 @@ SHAPES = {
     "GPM": refused("OpenRLHF", "CustomRewardModel", SIX),
     "PairRM": refused("OpenRLHF", "DebertaV2PairRM", NO_HEAD),
     "SteamSHP": refused("OpenRLHF", "T5ForConditionalGeneration", NO_HEAD),
-    "DPO policies": refused("OpenRLHF", "LlamaForCausalLM", NO_HEAD),
+    "DPO policies": refused("OpenRLHF", "LlamaForCausalLM", NO_HEAD, id2label=None),
 }
 OTHERS = {
     name: by_formula(name)
@@ -460,6 +460,49 @@ def test_a_prompt_that_sentence_transformers_puts_before_texts_is_refused(tmp_pa
     assert rewards(folder).tolist() == expected.tolist()
     edit(file, prompts={"query": "Rate this: "}, default_prompt_name="query")
     refusal_of(lambda: rewards(folder), "'Rate this: '", "take default_prompt_name out")
+
+
+NORM = {"score.0.weight": torch.ones(32), "score.1.weight": torch.ones(1, 32)}
+OUT = {f"score.{part}.weight": torch.ones(1, 32) for part in ("dense", "out_proj")}
+# heads of other kinds, which nothing here reads, and part of what holds each
+OTHER_HEADS = {
+    "BART": (own_class(t.BartConfig(d_model=32, num_labels=1)), "classification_head."),
+    "T5": (own_class(t.T5Config(d_model=32, num_labels=1)), "classification_head."),
+    "XLNet": (own_class(t.XLNetConfig(d_model=32, n_head=4, n_layer=1)), "logits_proj"),
+    "a norm": (refused("OpenRLHF", "RewardModel", NO_HEAD | NORM), "linear head"),
+    "out_proj": (refused("OpenRLHF", "RewardModel", NO_HEAD | OUT), "linear head"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_HEADS)
+def test_a_head_of_another_kind_is_named_and_nothing_is_to_be_downloaded(
+    name, tmp_path
+):
+    (build, _), part = OTHER_HEADS[name]
+    folder, _ = build(tmp_path / "model")
+    line = refusal_of(lambda: rewards(folder), part, "audit export")
+    assert "download" not in line
+
+
+def test_an_output_is_chosen_by_its_number_and_told_by_its_name(tmp_path):
+    folder = tiny.make_family(tmp_path / "model", "OpenRLHF")
+    change(folder, **{"score.weight": torch.ones(2, 32)})
+    edit(folder / "config.json", id2label={"0": "bad", "1": "good"})
+    edit(folder / "config.json", architectures=["LlamaForSequenceClassification"])
+    refusal_of(lambda: rewards(folder), "--label 0 (bad) or 1 (good)")
+    edit(folder / "config.json", architectures=["LlamaForTokenClassification"])
+    for label in (None, 1):
+        words = ("gives each token 2 labels", "PRMTrainer")
+        refusal_of(lambda label=label: rewards(folder, label=label), *words)
+
+
+def test_a_head_under_two_names_is_refused_unless_both_are_one(tmp_path):
+    folder = tiny.make_family(tmp_path / "model", "OpenRLHF")
+    head = load_file(folder / "model.safetensors")["score.weight"]
+    change(folder, **{"module.score.weight": head})
+    assert rewards(folder).size
+    change(folder, **{"module.score.weight": head + 1})
+    refusal_of(lambda: rewards(folder), "score.weight twice")
 
 
 # --- converted formats ----------------------------------------------------------------------------

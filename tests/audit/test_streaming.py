@@ -83,6 +83,16 @@ def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(
         np.testing.assert_allclose(rewards[::17], plain, atol=most, rtol=0)
 
 
+def test_layers_that_attend_both_ways_read_whole_conversations(checkpoint):
+    folder = checkpoint("linear_llama", is_causal=False)
+    streamed = load(folder, device="cpu", stream=True)
+    replies = ["love", "war and peace", "no"]
+    expected = oracle.own_logits(folder, PROMPT, replies)[:, 0]
+    with pytest.warns(UserWarning, match="read whole"):
+        rewards = vocabulary.score_replies(streamed, PROMPT, replies)
+    np.testing.assert_allclose(rewards, expected, atol=1e-5, rtol=0)
+
+
 # --- one pass over the weights --------------------------------------------------------------------
 
 

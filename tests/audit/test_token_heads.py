@@ -8,9 +8,17 @@ import oracle
 import pytest
 import tiny
 from conftest import refusal_of
-from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, LlamaConfig
+from safetensors.torch import load_file
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+)
 
 from audit.opening import open_model as load
+from lib.models.heads import OUTPUTS
 from lib.scoring import vocabulary
 
 PROMPT, REPLIES = "What is best?", ["love", " hate and war", "hope", "你好"]
@@ -61,6 +69,18 @@ def test_names_that_are_not_one_token_each_are_refused(folders):
             lambda head=head: load(folders["untied"], device="cpu", head=head),
             "--head yes,no",
         )
+
+
+def test_an_output_under_two_names_is_refused(tmp_path):
+    config = GPTNeoXConfig(**tiny.TWO_LAYERS)
+    how = {"auto": AutoModelForCausalLM, "template": "llama3"}
+    folder = tiny.save_other(tmp_path, config, vocabulary=["yes", "no"], **how)
+    tensors = load_file(folder / "model.safetensors")
+    [own] = [name for name in tensors if name.startswith(OUTPUTS)]
+    two = {f"{name}weight": tensors[own] + i for i, name in enumerate(OUTPUTS)}
+    tiny.write_weights(folder, tensors | two)
+    for options in ({"head": "yes,no"}, {"reference": str(folder)}):
+        refusal_of(lambda options=options: load(folder, device="cpu", **options), *two)
 
 
 def test_only_an_output_matrix_of_a_language_model_gives_logits(folders, tmp_path):

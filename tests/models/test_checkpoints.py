@@ -96,7 +96,21 @@ WRONG = [
     ({"vocab_size": 3}, "the model has only 3 rows of embeddings"),
     ({"torch_dtype": "int8"}, "dtype must be"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
-    ({"rope_theta": 1e4, "rope_parameters": {"rope_theta": 1e6}}, "rope_theta"),
+    (
+        {"rope_theta": 1e4, "rope_parameters": {"rope_theta": 1e6}},
+        "rope_theta and rope_parameters.rope_theta",
+    ),
+    (
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+        "rope_scaling and rope_parameters",
+    ),
+    (
+        {"rope_scaling": {"type": "linear", "rope_type": "dynamic", "factor": 2.0}},
+        "rope_scaling.type and rope_scaling.rope_type",
+    ),
+    ({"original_max_position_embeddings": 32}, "original_max_position_embeddings"),
+    ({"text_config": {"rope_theta": 1, "rotary_emb_base": 2}}, "rotary_emb_base"),
+    ({"dtype": "bfloat16"}, "torch_dtype and dtype"),
     ({"normalize_reward": True}, "normalises rewards"),
     ({"model_type": "nothing-like-it"}, "config.json"),
 ]
@@ -106,6 +120,24 @@ WRONG = [
 def test_a_config_that_is_not_read_as_it_stands_is_one_line(folder, fields, words):
     edit(folder / "config.json", **fields)
     refused(folder, words)
+
+
+def test_a_fact_that_is_stated_twice_alike_is_read(folder):
+    expected = rewards(folder)
+    held = json.loads((folder / "config.json").read_text())
+    both = held["rope_scaling"] | {"rope_theta": held["rope_theta"]}
+    edit(folder / "config.json", rope_parameters=both, dtype=held["torch_dtype"])
+    assert rewards(folder) == expected
+
+
+def test_layers_of_other_types_than_the_old_field_says_are_told():
+    every_second = ["full_attention", "sliding_attention"] * 2
+    fields = {"model_type": "modernbert", "num_hidden_layers": 4}
+    fields |= {"global_attn_every_n_layers": 2, "layer_types": every_second}
+    assert loading.stated_twice(fields) == []
+    fields["layer_types"] = every_second[::-1]
+    named = ["global_attn_every_n_layers", "layer_types"]
+    assert loading.stated_twice(fields) == named
 
 
 @pytest.mark.parametrize(
@@ -133,7 +165,7 @@ def test_tokens_without_an_embedding_are_one_line(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens(["<extra>", "<another>"])
     tokenizer.save_pretrained(folder)
-    refused(folder, "rows of embeddings")
+    refused(folder, "rows of embeddings; <extra>, <another>", "resize_token_embeddings")
 
 
 @pytest.mark.parametrize(

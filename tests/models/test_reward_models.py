@@ -456,14 +456,22 @@ def test_an_unexpected_or_misshapen_tensor_is_named(spoiled, kind, key, shape):
     refused(spoiled(kind, change={key: torch.zeros(shape)}), key.removeprefix("model."))
 
 
-@pytest.mark.parametrize(
-    "architecture", ["LlamaForCausalLM", "LlamaModel", "LlamaForTokenClassification"]
-)
+LACKS = {  # architecture -> how many labels config.json says, and words of what to do
+    "LlamaForCausalLM": (2, "a judge (--head yes,no)"),
+    "LlamaModel": (1, "a judge (--head yes,no)"),
+    # as a merge of language models leaves it
+    "MistralForCausalLM": (1, "its head (score.weight) was lost"),
+}
+
+
+@pytest.mark.parametrize("architecture", LACKS)
 def test_models_without_a_head_of_one_reward_are_refused(spoiled, architecture):
-    folder = spoiled(
-        "linear_llama", config={"architectures": [architecture]}, drop=["score.weight"]
-    )
-    refused(folder, architecture, "audit.load")
+    count, words = LACKS[architecture]
+    labels = {str(number): f"LABEL_{number}" for number in range(count)}
+    config = {"architectures": [architecture], "id2label": labels}
+    folder = spoiled("linear_llama", config=config, drop=["score.weight"])
+    refused(folder, architecture, words)
+    refusal_of(lambda: reward_models.load(folder), architecture, "audit.load")
 
 
 def test_a_causal_model_without_chat_template_is_refused(checkpoint):
@@ -545,6 +553,7 @@ def test_a_name_that_cannot_be_anything_is_refused_and_an_unknown_nickname_sugge
         "",
     ):
         refused(name)
+    refused("models/mine", "has no folder models/mine")
     refused("R-Gem2-B", "'R-Gem-2B'", "hub id")
 
 

@@ -13,8 +13,12 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好", "freedom of the world"]
 SMALL = tiny.TWO_LAYERS | {"num_labels": 1}
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
-# one with sinks, one whose bias depends on distance
-CANNOT_SHARE = {"gpt_oss": {"head_dim": 8} | EXPERTS, "bloom": {}}
+# one with sinks, one whose bias depends on distance, one with a cache of its own
+CANNOT_SHARE = {
+    "gpt_oss": {"head_dim": 8} | EXPERTS,
+    "bloom": {},
+    "minimax": {"layer_types": ["linear_attention", "full_attention"]} | EXPERTS,
+}
 
 
 @pytest.mark.parametrize("name", CANNOT_SHARE)

@@ -3,10 +3,12 @@ in transformers does.
 """
 
 import numpy as np
+import oracle
 import pytest
 import tiny
 import torch
-from transformers import AutoModelForSequenceClassification
+from conftest import refusal_of
+from transformers import AutoModelForSequenceClassification, CohereCompassTextConfig
 
 from audit.opening import open_model as load
 from lib.scoring import vocabulary
@@ -49,6 +51,21 @@ def test_rewards_are_read_where_transformers_reads_them(folder, model):
     last = load(str(folder), device="cpu", read_at="last")
     others = vocabulary.score_replies(last, PROMPT, replies, reply_mode="ids")
     assert np.abs(others - rewards[inputs.group]).max() > 0.1
+
+
+def test_a_pooling_that_config_json_names_is_refused(tmp_path):
+    rope = {"rope_type": "default", "rope_theta": 1e4}
+    of_layers = {"full_attention": rope, "sliding_attention": rope}
+    how = tiny.TWO_LAYERS | {"rope_parameters": of_layers}
+    for pooling in ("eos", "mean"):
+        config = CohereCompassTextConfig(**how, pooling=pooling)
+        config.num_labels = 1
+        tiny.save_other(tmp_path / pooling, config, template="llama3")
+    model = load(tmp_path / "eos", device="cpu")
+    rewards = vocabulary.score_replies(model, PROMPT, ["love", "war"])
+    own = oracle.own_logits(tmp_path / "eos", PROMPT, ["love", "war"])[:, 0]
+    np.testing.assert_allclose(rewards, own, rtol=0, atol=1e-5)
+    refusal_of(lambda: load(tmp_path / "mean", device="cpu"), "pooling 'mean'")
 
 
 def test_no_gradient_reaches_what_comes_after_the_token_that_is_read(model):
