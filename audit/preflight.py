@@ -119,6 +119,19 @@ def refuse_headless(files: loading.Files) -> None:
     raise InputError(f"{problem}; {remedy}")
 
 
+def refuse_two_outputs(files: loading.Files) -> None:
+    """Raise InputError if a language model's output is there under two names, of which transformers
+    takes one.
+    """
+    keys = [key for key in files.tensors if key.startswith(heads.OUTPUTS)]
+    parts = {key.rpartition(".")[2] for key in keys}  # weight, and perhaps bias
+    if len(parts) < len(keys):
+        raise InputError(
+            f"{files.folder} holds two outputs, {' and '.join(keys)}; take the one out that the "
+            "model was not trained with"
+        )
+
+
 def refuse_tokens_without_rows(
     tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
 ) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from ..paper import InputError, heads, loading, reward_models
+from ..preflight import refuse_two_outputs
 from ..reading import implicit
 
 
@@ -74,13 +75,12 @@ def _output_matrix(checkpoint: reward_models.Checkpoint) -> dict[str, str]:
     InputError if it has none, or scales its logits.
     """
     config = checkpoint.config
-    keys = [key for key in checkpoint.files.tensors if key.startswith(heads.OUTPUTS)]
-    places = {f"lm_head.{key.rpartition('.')[2]}": key for key in keys}
-    if len(places) < len(keys):
-        raise InputError(
-            f"{checkpoint.folder} holds two outputs, {' and '.join(keys)}; take the one out that "
-            "the model was not trained with"
-        )
+    refuse_two_outputs(checkpoint.files)
+    places = {
+        f"lm_head.{key.rpartition('.')[2]}": key
+        for key in checkpoint.files.tensors
+        if key.startswith(heads.OUTPUTS)
+    }
     if not places and config.tie_word_embeddings:
         places = {"lm_head.weight": "model.embed_tokens.weight"}
     is_language_model = "CausalLM" in loading.architecture_of(config)

@@ -15,7 +15,12 @@ from ..paper import (
     registry,
     reward_models,
 )
-from ..preflight import refuse_foreign, refuse_headless, refuse_tokens_without_rows
+from ..preflight import (
+    refuse_foreign,
+    refuse_headless,
+    refuse_tokens_without_rows,
+    refuse_two_outputs,
+)
 from ..reading import by_layer, implicit, layers
 from . import encoders, judges, labels, plain, served
 from .options import Options
@@ -98,6 +103,7 @@ def open_language_model(name: str, **options: Any) -> language_models.LanguageMo
     """Return a language model as language_models.load does, also from pickles and adapters."""
     entry = language_models.find(name)
     files = plain.open_files(entry["hub_id"], entry["revision"])
+    refuse_two_outputs(files)
     return language_models.load(name, files=files, **options)
 
 

@@ -464,13 +464,13 @@ def test_a_prompt_that_sentence_transformers_puts_before_texts_is_refused(tmp_pa
 
 NORM = {"score.0.weight": torch.ones(32), "score.1.weight": torch.ones(1, 32)}
 OUT = {f"score.{part}.weight": torch.ones(1, 32) for part in ("dense", "out_proj")}
-# heads of other kinds, which nothing here reads, and part of what holds each
+# heads of other kinds, which nothing here reads, and part of what is said of each
 OTHER_HEADS = {
-    "BART": (own_class(t.BartConfig(d_model=32, num_labels=1)), "classification_head."),
-    "T5": (own_class(t.T5Config(d_model=32, num_labels=1)), "classification_head."),
-    "XLNet": (own_class(t.XLNetConfig(d_model=32, n_head=4, n_layer=1)), "logits_proj"),
-    "a norm": (refused("OpenRLHF", "RewardModel", NO_HEAD | NORM), "linear head"),
-    "out_proj": (refused("OpenRLHF", "RewardModel", NO_HEAD | OUT), "linear head"),
+    "BART": (t.BartConfig(d_model=32, num_labels=1), "holds classification_head."),
+    "T5": (t.T5Config(d_model=32, num_labels=1), "holds classification_head."),
+    "XLNet": (t.XLNetConfig(d_model=32, n_head=4, n_layer=1), "holds logits_proj"),
+    "a norm": (NO_HEAD | NORM, "linear head"),
+    "out_proj": (NO_HEAD | OUT, "linear head"),
 }
 
 
@@ -478,9 +478,13 @@ OTHER_HEADS = {
 def test_a_head_of_another_kind_is_named_and_nothing_is_to_be_downloaded(
     name, tmp_path
 ):
-    (build, _), part = OTHER_HEADS[name]
-    folder, _ = build(tmp_path / "model")
-    line = refusal_of(lambda: rewards(folder), part, "audit export")
+    held, words = OTHER_HEADS[name]
+    if isinstance(held, dict):
+        folder = tiny.make_family(tmp_path, "OpenRLHF")
+        change(folder, **held)
+    else:
+        folder = tiny.save_other(tmp_path, held)
+    line = refusal_of(lambda: rewards(folder), words, "audit export")
     assert "download" not in line
 
 
