@@ -13,7 +13,7 @@ from conftest import with_tag
 
 from lib import ROOT
 from lib.apps.runner.front import opening
-from lib.show.display import is_offensive
+from lib.show.display import ANSWER_TYPE, is_offensive
 
 MOST_CODE_CELLS = 4
 LONGEST_CELL, LONGEST_FUNCTION, WIDTH = 12, 30, 88
@@ -42,6 +42,8 @@ def test_a_notebook_asks_a_question_reads_its_cells_in_prose_and_answers(path):
     assert given == code_of(notebook)[1] and "\ncollection = " in "\n" + given.source
     [answer] = with_tag(notebook, "answer")
     assert "display.answer(" in answer.source and len(with_tag(notebook, "hero")) <= 1
+    first = "".join(answer.outputs[-1].data[ANSWER_TYPE])
+    assert re.search(r"\d", first) and len(first.split()) <= 25
     is_end = lambda cell: "## The paper's sentences" in cell.source  # noqa: E731
     main = itertools.takewhile(lambda cell: not is_end(cell), notebook.cells[4:])
     read = [c for c in main if c.cell_type != "code" or not only_defines(c)]
