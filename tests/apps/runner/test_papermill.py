@@ -8,6 +8,7 @@ paper's models.
 import contextlib
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
 FEWER = {"02": {"resamples": 20}, "03": {"shuffles": 40}, "07": {"resamples": 20}}
 GROUPS = ["women", "men", "immigrants", "lesbians", "muslims", "christians", "teachers"]
 NUMBERS = [path.name[:2] for path in find_notebooks(ROOT / "notebooks")]
-ALONE = {"OMP_NUM_THREADS": "1", "DATA_MIRROR": ""}
+ALONE = {"OMP_NUM_THREADS": "1", "DATA_MIRROR": "", "TQDM_DISABLE": "1"}
 # parameters of a first run that a second one in the same kernel must not see
 OTHERS = {"collection": "one", "prompt": "best", "prompts": "worst", "blur": False}
 
@@ -130,6 +131,8 @@ def shown_in_one_kernel(project: Path, number: str, *runs: dict) -> list[list]:
             shown.append([cell.get("outputs", []) for cell in client.nb.cells])
             for output in itertools.chain(*shown[-1]):
                 output.pop("execution_count", None)
+                if "text" in output:  # two runs take other times
+                    output["text"] = re.sub(r"\d[\d.]* s\b", "", output["text"])
     return shown
 
 
