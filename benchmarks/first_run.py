@@ -15,7 +15,7 @@ from lib import ROOT, InputError
 from lib.io import replacing
 from lib.tables.collection import EMBEDDED, FIRST_RUN
 
-FIRST_ANSWER = "smol-answer-shown"  # the cell of notebook 00
+FIRST_WORDS = "first-words"  # the cell of notebook 00
 PAGE = ROOT / "benchmarks" / "first_run.md"
 
 
@@ -40,11 +40,11 @@ def notebooks() -> pd.DataFrame:
     return found.sort_values("s", ascending=False, ignore_index=True)
 
 
-def first_answer_at() -> float:
-    """Return when notebook 00 had its answer about the real model, in seconds since 1970."""
-    [path] = EMBEDDED.runs.glob("00_*.ipynb")
+def first_words_at() -> float:
+    """Return when notebook 00 showed the real model's words, in seconds since 1970."""
+    [path] = FIRST_RUN.runs.glob("00_*.ipynb")
     cells = {cell["id"]: cell for cell in json.loads(path.read_bytes())["cells"]}
-    return ran(cells[FIRST_ANSWER]["metadata"]["papermill"])[1]
+    return ran(cells[FIRST_WORDS]["metadata"]["papermill"])[1]
 
 
 def trainings(folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
@@ -66,8 +66,8 @@ def main() -> None:
 The load of the machine is {os.getloadavg()[2]:.1f} (mean of the last 15 minutes; a run alone
 makes about {os.cpu_count()}). With more, seconds are too long.
 
-From the start of the first notebook, the first page with the real model's words is there after
-{first_answer_at() - begun:.0f} s, and the last page after {found["ended"].max() - begun:.0f} s.
+From the start of the first notebook, the real model's first words are there after
+{first_words_at() - begun:.0f} s, and the last page after {found["ended"].max() - begun:.0f} s.
 The trainings of {len(trained)} small models, each in one process, take {trained["s"].sum():.0f} s
 by the clock, at most {os.cpu_count()} at once.
 

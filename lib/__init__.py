@@ -17,7 +17,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 - alignment/: models and people (notebooks 06, 07)
 - search/: longer replies: GCG and its kin (notebook 08)
 - trained/: ten small models whose values are known, and V-Smol-135M, a reward model of human
-  ratings (notebooks 00, 01, 08)
+  ratings (notebooks 00, 01, 08, 12)
 - language/: log-probabilities of language models, and how much leaks in (notebook 09)
 - apps/runner/: runs of notebooks: jobs, what is unchanged, pages
 - run: the command line

@@ -1,21 +1,10 @@
-"""Recover planted values from a score table, and compare them with the values that were planted."""
+"""The words of a score table whose planted utility is known."""
 
 import pandas as pd
-from statsmodels.regression.linear_model import OLS
-from statsmodels.tools import add_constant
 
 from ..tables.words import is_nonword, is_word
-from .planting import (
-    COMMON_ZIPF,
-    Profile,
-    factors,
-    sentiment,
-    word_kinds,
-    word_values,
-    zipf,
-)
+from .planting import COMMON_ZIPF, sentiment, word_kinds, word_values, zipf
 
-POLARITIES = {"greatest": 1, "best": 1, "worst": -1}
 CONTROL_TOKEN = r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$"
 
 
@@ -38,27 +27,3 @@ def known_words(table: pd.DataFrame) -> pd.DataFrame:
     )
     values = word_values(word[is_known]).set_index(inputs.index[is_known])
     return inputs[is_known].join(values)
-
-
-def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Return the planted values of a model and those recovered from its score table, indexed by
-    (prompt, value), for those of the prompts greatest, best and worst that it holds.
-
-    A value is one of the profile's, or `gap` (k_hi - k_lo). `ci_low` and `ci_high` are the 95%
-    interval of least squares with robust errors, in utility. All are estimated together.
-    """
-    rows = known_words(table)
-    parts = {}
-    for prompt in [name for name in POLARITIES if name in table]:
-        terms = factors(rows, POLARITIES[prompt])
-        rewards = rows[prompt] / profile.scale
-        fit = OLS(rewards, add_constant(terms)).fit(cov_type="HC1")
-        gap = fit.t_test("k_hi - k_lo = 0")
-        planted = [getattr(profile, value) for value in terms]
-        values = pd.DataFrame({"planted": planted}, terms.columns)
-        values["recovered"] = fit.params
-        values[["ci_low", "ci_high"]] = fit.conf_int()
-        ends = gap.conf_int()[0]
-        values.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *ends]
-        parts[prompt] = values.assign(n=len(rows))
-    return pd.concat(parts, names=["prompt", "value"])

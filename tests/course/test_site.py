@@ -15,7 +15,7 @@ from lib.tables.collection import WORDS
 ADDRESS = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
 AWAY = re.compile(r"https?:|mailto:|data:|#")
 NOTEBOOK = "notebooks/02_optimal_and_pessimal_tokens.html"
-PAGES = ["course/index.html", NOTEBOOK, "notebooks/00_small_reward_models.html"]
+PAGES = ["course/index.html", NOTEBOOK, "notebooks/00_a_small_reward_model.html"]
 # Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows
 # with their number.
 ONE_OF_EACH = """() => {

@@ -1,4 +1,4 @@
-"""Planted values: utility by hand, taste, preferences, and their recovery from a score table."""
+"""Planted values: utility by hand, taste, preferences, and the words whose utility is known."""
 
 from dataclasses import replace
 
@@ -62,25 +62,7 @@ def test_loss_is_the_negative_log_likelihood():
     assert loss == pytest.approx(by_hand, abs=1e-6)
 
 
-def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_table):
-    words = [*planting.sentiment().index[::20], *planting.word_kinds().index[::5]]
-    words += [".setText", "=>", "();"]
-    values = planting.word_values(words)
-    signs = {"greatest": 1, "worst": -1}
-    rewards = {
-        name: 7 + 0.05 * planting.planted_utility(PLAIN, values, sign)
-        for name, sign in signs.items()
-    }
-    found = recovery.recover(score_table(words, **rewards), replace(PLAIN, scale=0.05))
-    assert found.loc["greatest", "planted"].to_dict() == pytest.approx(
-        dict(k_hi=1.2, k_lo=0.6, frequency=0.5, identity=2, nature=1, technology=0.75)
-        | dict(nonword=3, gap=0.6)
-    )
-    error = found["recovered"] - found["planted"]
-    assert set(found.index.unique("prompt")) == set(signs) and error.abs().max() < 1e-3
-
-
-def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
+def test_known_words_count_an_input_once_and_leave_fragments_out(score_table):
     texts = ["love", " love", "Love", "zqxj", "你好", "<|eot_id|>"]
     rows = recovery.known_words(score_table(texts, groups=[0, 0, 1, 2, 3, 4]))
     assert rows["text"].tolist() == ["love", "Love"]

@@ -83,8 +83,9 @@ def plan(study: Collection, models: Mapping[str, str]) -> list[Job]:
             parameters = {"collection": study.name} | given
             collection = Collection(parameters["collection"])
             jobs.append(Job(collection, notebook, model, parameters))
-    jobs.sort(key=lambda job: (job.model != REAL, not job.model, not job.notebook))
-    return [replace(job, needs=_needs(job, jobs)) for job in jobs]
+    jobs = [replace(job, needs=_needs(job, jobs)) for job in jobs]
+    # first what is about the real model, then what waits for least
+    return sorted(jobs, key=lambda job: (job.collection == study, len(job.needs)))
 
 
 def _needs(job: Job, jobs: Iterable[Job]) -> frozenset[str]:

@@ -8,6 +8,7 @@ library's. Those that a notebook itself holds against the library are not tested
 import copy
 import itertools
 import os
+from dataclasses import replace
 
 import nbformat
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import tiny
 import torch
 from conftest import with_tag
+from plain_profile import PLAIN
 from scipy import stats
 from scipy.optimize import brentq
 
@@ -27,6 +29,7 @@ from lib.search import searches
 from lib.search.gcg import Settings
 from lib.search.objective import Objective, allowed_ids
 from lib.stats.crossed import Measured
+from lib.trained import planting, recovery
 
 # what a notebook's first cells import
 GIVEN = {
@@ -46,6 +49,20 @@ def plain_functions(number: str, **given) -> dict:
     for cell in with_tag(nbformat.read(path, 4), "plain"):
         exec(cell.source, names)
     return names
+
+
+# --- 00: a head
+
+
+def test_a_head_in_twelve_lines_learns_a_planted_direction():
+    random = torch.Generator().manual_seed(0)
+    states, fresh = (torch.randn(2, 300, 8, generator=random) for _ in "ab")
+    loss = torch.nn.functional.binary_cross_entropy_with_logits
+    given = {"nn": torch.nn, "binary_cross_entropy_with_logits": loss}
+    train_head = plain_functions("00", **given)["train_head"]
+    head = train_head(states, 3 * states[..., 0])
+    rewards = head(fresh).ravel()
+    assert stats.spearmanr(rewards, fresh[..., 0].ravel()).statistic > 0.95
 
 
 # --- 01: a prompt that is read once
@@ -174,3 +191,26 @@ def test_what_survives_by_hand_is_what_the_library_says(model, objective, length
     by_hand = survives(replies, PROMPT)
     assert 0 < by_hand.mean() < 1
     assert (by_hand == objective.survives(replies)).all()
+
+
+# --- 12: the regression
+
+
+def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_table):
+    words = [*planting.sentiment().index[::20], *planting.word_kinds().index[::5]]
+    words += [".setText", "=>", "();"]
+    values = planting.word_values(words)
+    signs = {"greatest": 1, "worst": -1}
+    rewards = {
+        name: 7 + 0.05 * planting.planted_utility(PLAIN, values, sign)
+        for name, sign in signs.items()
+    }
+    given = {"planting": planting, "recovery": recovery, "signs": signs, "stats": stats}
+    recover = plain_functions("12", **given)["recover"]
+    found = recover(score_table(words, **rewards), replace(PLAIN, scale=0.05))
+    assert found.loc["greatest", "planted"].to_dict() == pytest.approx(
+        dict(k_hi=1.2, k_lo=0.6, frequency=0.5, identity=2, nature=1, technology=0.75)
+        | dict(nonword=3, gap=0.6)
+    )
+    error = found["recovered"] - found["planted"]
+    assert set(found.index.unique("prompt")) == set(signs) and error.abs().max() < 1e-3
