@@ -142,7 +142,7 @@ def refuse_tokens_without_rows(
         remedy = "give the tokenizer that the model was trained with"
         if beyond.keys() <= tokenizer.get_added_vocab().keys():
             remedy = (
-                f"{', '.join(beyond)} was added later: add its row, too, by "
+                f"{', '.join(sorted(beyond, key=beyond.get))} was added later: add its row, too, by "
                 "model.resize_token_embeddings(len(tokenizer)), and save the model again"
             )
         raise InputError(

@@ -22,6 +22,7 @@ RECORDS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("kernels", "small_models")
 def test_the_notebook_of_the_card_records_what_it_should(tmp_path, place_project_in):
     folder = copy_project(tmp_path / "project")

@@ -141,6 +141,7 @@ def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_the
 
 
 @pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs DATA_MIRROR")
+@pytest.mark.nightly
 def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked):
     base = "Llama 3"
     tokenizer, _ = tokenizers.open_tokenizer(base, unpacked)

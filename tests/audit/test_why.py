@@ -113,6 +113,7 @@ def test_an_encoder_of_few_positions_and_token_types_is_searched_to_the_end(
         assert answer.line.startswith(words), answer.line
 
 
+@pytest.mark.nightly
 def test_copies_of_a_few_texts_are_no_evidence(plant):
     explained, rows = plant("llama nothing")
     three = rows.head(3).assign(printed=["0.7", "-0.31", "0.12"])
