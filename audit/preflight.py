@@ -141,8 +141,9 @@ def refuse_tokens_without_rows(
     if beyond:
         remedy = "give the tokenizer that the model was trained with"
         if beyond.keys() <= tokenizer.get_added_vocab().keys():
+            in_order = ", ".join(sorted(beyond, key=lambda text: beyond[text]))
             remedy = (
-                f"{', '.join(sorted(beyond, key=beyond.get))} was added later: add its row, too, by "
+                f"{in_order} was added later: add its row, too, by "
                 "model.resize_token_embeddings(len(tokenizer)), and save the model again"
             )
         raise InputError(
