@@ -258,6 +258,12 @@ def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(pape
     )
 
 
+def test_a_table_without_p_values_has_no_column_of_them(paper):
+    counted = {"claim": "S4", "quantity": "skew", "as_published": 3}
+    card = claims.state(EMBEDDED, "08", [counted | {"evidence": claims.COUNTED}])
+    assert card.columns[-1] == "remark"
+
+
 def test_claims_read_back_as_they_were_written(paper):
     row = {"claim": "S3", "quantity": "b", "remark": "null"} | SURE
     claims.state(WORDS, "02", [row])
