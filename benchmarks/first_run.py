@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.scoring import machine, table
+from benchmarks.scoring import machine
 from lib import ROOT, InputError
 from lib.io import replacing
 from lib.tables.collection import EMBEDDED, FIRST_RUN
@@ -71,9 +71,9 @@ From the start of the first notebook, the real model's first words are there aft
 The trainings of {len(trained)} small models, each in one process, take {trained["s"].sum():.0f} s
 by the clock, at most {os.cpu_count()} at once.
 
-{table(found[["notebook", "s"]])}
+{found[["notebook", "s"]].round(1).to_markdown(index=False)}
 
-{table(trained)}
+{trained.to_markdown(index=False)}
 """
     with replacing(PAGE) as part:
         part.write_text(text, encoding="utf-8")

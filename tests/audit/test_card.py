@@ -255,18 +255,19 @@ def card_of(name: str):
 
 
 def with_drawn_head(folder, base: str, seed: int) -> str:
-    """The folder of a language model as transformers makes it a reward model: with a head that
-    it draws at random.
+    """The folder of a small model whose head was drawn at random, as transformers draws it where a
+    checkpoint has none.
     """
     torch.manual_seed(seed)
     source = ROOT / "data" / "models" / base
-    auto = AutoModelForSequenceClassification
-    auto.from_pretrained(source, num_labels=1).save_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(source, num_labels=1)
+    model.score.weight.data.normal_(std=model.config.initializer_range)
+    model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source).save_pretrained(folder)
     return str(folder)
 
 
-BASES = ("LM-Lla-it", "LM-Gem-it")
+BASES = ("F-Lla-64", "A-Gem-48")
 UNTRAINED = [(base, seed) for seed in range(10) for base in BASES]
 TRAINED = reward_models().query("group == 'embedded'").index.tolist()
 
