@@ -34,6 +34,11 @@ def read(path) -> tuple[str, dict]:
 
 SECTIONS = {path.stem: read(path) for path in PATHS}
 ALL = [(stem, name) for stem, (_, group) in SECTIONS.items() for name in group]
+# each wrong answer reads thousands of states of the language model
+SLOW = ("00_a_small_reward_model", "training_rows")
+BY_DAY = [
+    pytest.param(*each, marks=[pytest.mark.nightly] * (each == SLOW)) for each in ALL
+]
 
 
 def cells_of(notebook: str, name: str) -> dict:
@@ -106,7 +111,7 @@ def said_after(notebook: str, answer: str, check: str) -> str:
 
 
 @pytest.mark.usefixtures("small_models")
-@pytest.mark.parametrize("notebook, name", ALL)
+@pytest.mark.parametrize("notebook, name", BY_DAY)
 def test_a_check_knows_the_solution_the_stub_and_each_wrong_answer(notebook, name):
     one = cells_of(notebook, name)
     solution, check = one["solution"], one["check"]
