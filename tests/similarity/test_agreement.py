@@ -13,13 +13,13 @@ from lib.similarity import agreement
 
 
 def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
-    values = np.random.default_rng(1).normal(size=1000)
+    values = np.random.default_rng(1).gamma(4, size=1000)  # skewed by 1.2
     without = np.array([stats.skew(np.delete(values, i)) for i in range(1000)])
     influence = agreement.skewness_influence(pd.DataFrame({"M": values}))[
         "M"
     ].to_numpy()
-    # of up to .047
-    assert influence == pytest.approx(stats.skew(values) - without, abs=0.0015)
+    # of up to .17; with the other sign of the skewness, up to .13 off
+    assert influence == pytest.approx(stats.skew(values) - without, abs=0.012)
 
 
 def test_the_mean_over_pairs_has_the_interval_of_leaving_models_out():
