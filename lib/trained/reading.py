@@ -30,9 +30,8 @@ from .planting import (
     zipf,
 )
 
-WIDTH = (
-    64  # nodes of a row: half as many as for scoring, as gradients are computed, too
-)
+# nodes of a row: half as many as for scoring, as gradients are computed, too
+WIDTH = 64
 LONGEST = 4  # token ids; longer replies are left out of training
 
 
