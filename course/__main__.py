@@ -14,7 +14,7 @@ COMMANDS = {
     "blank": (blank.write, "write the blank copies in notebooks/exercises/blank"),
     "slides": (
         slides.write,
-        "write a slide for each notebook, and its picture and answer",
+        "write ten slides for two sessions",
     ),
     "explore": (page.explore, "write a page to look words up in a collection"),
 }

@@ -1,15 +1,17 @@
-"""Slides: for each notebook its question, its picture and its answer, in one page."""
+"""Slides for two sessions: a question, a figure or table of a notebook, and a sentence of it."""
+
+import tomllib
+from pathlib import Path
 
 import nbformat
 
-from lib import ROOT
-from lib.apps.runner.front import opening
-from lib.apps.runner.jobs import find_notebooks
+from lib import ROOT, InputError
 from lib.io import replacing
-from lib.show.display import ANSWER_TYPE
 from lib.show.pages import TEMPLATES
 
 SLIDES = ROOT / "data" / "course" / "slides.html"
+# session -> its slides: notebook, the cell that it shows, question and sentence
+SESSIONS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def write(path=SLIDES, notebooks=ROOT / "notebooks") -> None:
@@ -17,13 +19,8 @@ def write(path=SLIDES, notebooks=ROOT / "notebooks") -> None:
     from nbconvert import HTMLExporter  # here, because it takes a second to load
 
     cells = []
-    for notebook in find_notebooks(notebooks):
-        title, question = opening(notebook)
-        text = f"# {notebook.name[:2]} {title}\n\n**{question}**"
-        cells.append(nbformat.v4.new_markdown_cell(text))
-        cells += filter(is_shown, nbformat.read(notebook, 4).cells)
-    for number, cell in enumerate(cells):
-        cell.id = f"slide-{number}"  # some notebooks give one id to their answer
+    for session, slides in SESSIONS.items():
+        cells += [slide_of(notebooks, session, **slide) for slide in slides]
     exporter = HTMLExporter(
         exclude_input=True,
         extra_template_paths=[str(TEMPLATES), str(ROOT / "course")],
@@ -38,8 +35,26 @@ def write(path=SLIDES, notebooks=ROOT / "notebooks") -> None:
     print(f"Open {path} by double click.")
 
 
-def is_shown(cell: nbformat.NotebookNode) -> bool:
-    """Return whether a cell shows the notebook's picture or answer."""
-    outputs = cell.get("outputs", [])
-    has_answer = any(ANSWER_TYPE in output.get("data", {}) for output in outputs)
-    return has_answer or "hero" in cell.metadata.get("tags", [])
+def slide_of(
+    notebooks: Path, session: str, notebook: str, shows: str, asks: str, says: str
+) -> nbformat.NotebookNode:
+    """Return a slide as one cell. InputError unless the executed notebook has what it shows and
+    says.
+    """
+    [path] = notebooks.glob(f"{notebook}_*.ipynb")
+    cells = nbformat.read(path, 4).cells
+    shown = [cell.outputs for cell in cells if cell.id == shows]
+    printed = [output for cell in cells for output in cell.get("outputs", [])]
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    texts += [output.get("text", "") for output in printed]
+    if not shown or says not in "\n".join(texts):
+        raise InputError(f"{path.name} has no cell {shows!r}, or does not say: {says}")
+    title = f"# {asks}\n\nSession {session}, notebook {notebook}"
+    return nbformat.v4.new_code_cell(
+        outputs=[in_words(title), *shown[0], in_words(says)]
+    )
+
+
+def in_words(text: str) -> nbformat.NotebookNode:
+    """Return text in Markdown as an output."""
+    return nbformat.v4.new_output("display_data", {"text/markdown": text})

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from course import slides
-from lib import ROOT
+from lib import ROOT, InputError
 from lib.tables.collection import WORDS
 
 ADDRESS = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
@@ -50,12 +50,23 @@ def test_every_notebook_has_a_page_and_every_link_leads_somewhere(site):
     assert broken_links(site) == []
 
 
-def test_each_notebook_has_a_slide_with_its_question_and_answer(tmp_path, capsys):
+def test_ten_slides_have_a_question_a_figure_or_table_and_a_sentence(tmp_path, capsys):
     slides.write(tmp_path / "slides.html")
     page = (tmp_path / "slides.html").read_text(encoding="utf-8")
-    assert page.count("<h1") == len(list((ROOT / "notebooks").glob("*.ipynb")))
-    assert page.count("data:image/png;base64,") >= 12
     assert not re.findall(r"<script|(?:src|href)=.http", page)
+    each = page.split('<section class="slide">')[1:]
+    assert len(each) == 10 and capsys.readouterr().out.startswith("Open ")
+    for slide in each:
+        shown = re.findall("<img|<table", slide)
+        assert re.search(r"<h1[^>]*>[^<]*\?<", slide) and len(shown) == 1
+        assert re.search(r"<p>[^<].*\.</p>", slide.split(shown[0])[1])
+
+
+def test_a_slide_whose_notebook_says_something_else_is_refused(monkeypatch, tmp_path):
+    changed = {"A": [slides.SESSIONS["A"][0] | {"says": "Nothing is rated."}]}
+    monkeypatch.setattr(slides, "SESSIONS", changed)
+    with pytest.raises(InputError, match="does not say: Nothing is rated"):
+        slides.write(tmp_path / "slides.html")
 
 
 # --- in a browser ---------------------------------------------------------------------------------
