@@ -359,8 +359,15 @@ def number_text(row: pd.Series) -> str:
     """Return a number with its interval, `-0.02 [-0.05, 0.01]`; '' where nothing was computed."""
     text = short(row.as_published if pd.isna(row.corrected) else row.corrected)
     if text and row.ci_low < row.ci_high:  # a count of all there is has none
-        text += f" [{short(row.ci_low)}, {short(row.ci_high)}]"
+        text += f" [{end_text(row.ci_low)}, {end_text(row.ci_high)}]"
     return text
+
+
+def end_text(number: float) -> str:
+    """Return an end of an interval as `short` does; close to zero, one digit and no exponent."""
+    if 0 < abs(number) < 1e-4:
+        return np.format_float_positional(number, 1, fractional=False, trim="-")
+    return short(number)
 
 
 def short(number: float) -> str:

@@ -333,6 +333,16 @@ def test_the_p_that_an_interval_implies():
     assert np.isnan(rules.p_of_interval(counted))
 
 
+def test_an_end_of_an_interval_that_is_close_to_zero_has_no_exponent():
+    row = {
+        "as_published": np.nan,
+        "corrected": 0.21,
+        "ci_low": -9.2e-06,
+        "ci_high": 0.414,
+    }
+    assert claims.number_text(pd.Series(row)) == "0.21 [-0.000009, 0.41]"
+
+
 def test_every_declared_quantity_has_a_rule_a_role_and_a_sentence():
     table = claims.paper_table("numbers")
     assert set(table.loc[table["role"] != "shown", "rule"]) <= set(rules.RULES)
