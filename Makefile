@@ -107,10 +107,10 @@ unchanged: ## does make published write the committed tables and figures again, 
 		{ echo "error: make published changes the files above; look at the changes, and commit them" >&2; exit 1; }
 
 # Lint and tests come once: make test includes what make quick runs. The tests come last: they read what these runs
-# executed, and execute only what these did not; published comes first, as it renews tables that the notebooks read.
+# executed, and execute only what these did not, and build the site; published comes first, as it renews tables that the
+# notebooks read.
 # DATA_MIRROR names a folder with the published files, where there is one.
 gate: lint $(if $(wildcard $(DATA_MIRROR)),published unchanged) reproduce ## all that has to pass before a change is kept: .ci/run
-	@$(PY) -m course site
 	@$(MAKE) test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.
