@@ -74,44 +74,67 @@ def environment(folder: Path, extra: str) -> Path:
     return folder / "env" / "bin" / "python"
 
 
-def test_an_installed_wheel_scores_checks_and_makes_the_cards_of_a_model_and_a_training(
-    tmp_path, checkpoint
-):
-    folder, elsewhere = checkpoint("linear_llama"), tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    lines = SHOWN[1].replace("path/or/hub-id", str(folder))
-    program = f"""{lines.replace("rmv.score(", "_ = rmv.score(")}
-print("rewards", *_["reward"])
-from reward_model_values.audit.__main__ import main
-main(["score", "{folder}", "--prompts", "greatest", "--tokens", "50"])
-main(["check", "{folder}"])
-main(["card", "{folder}"])
-import runpy, sys
-sys.argv[1] = "{folder}"
-runpy.run_path("{TRAINING}")
-"""
+@pytest.fixture(scope="module")
+def run_elsewhere(tmp_path_factory):
+    """Runs a program where the wheel is installed, in a folder of its own; returns this folder and
+    what was printed.
+    """
+    python = environment(tmp_path_factory.mktemp("installed"), "card")
     clean = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }
-    done = subprocess.run(
-        [environment(tmp_path, "card"), "-c", program, ""],
-        cwd=elsewhere,
-        env=clean | {"HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    [rewards] = re.findall("(?m)^rewards (.*)", done.stdout)
+
+    def run(program: str) -> tuple[Path, str]:
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        done = subprocess.run(
+            [python, "-c", program, ""],
+            cwd=elsewhere,
+            env=clean | {"HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return elsewhere, done.stdout
+
+    return run
+
+
+def test_an_installed_wheel_scores_and_checks(run_elsewhere, checkpoint):
+    folder = checkpoint("linear_llama")
+    lines = SHOWN[1].replace("path/or/hub-id", str(folder))
+    elsewhere, told = run_elsewhere(f"""{lines.replace("rmv.score(", "_ = rmv.score(")}
+print("rewards", *_["reward"])
+from reward_model_values.audit.__main__ import main
+from reward_model_values.audit.card import callback, making
+main(["score", "{folder}", "--prompts", "greatest", "--tokens", "50"])
+main(["check", "{folder}"])
+""")
+    [rewards] = re.findall("(?m)^rewards (.*)", told)
     here = vocabulary.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
     assert np.array(rewards.split(), dtype=float) == pytest.approx(here, abs=1e-5)
     # random weights order some pairs, which is a note
-    assert "template             ok" in done.stdout
-    assert f"What {folder.name} values" in done.stdout
-    assert done.stdout.splitlines()[-1] == "0 3"  # steps with a card
+    assert "template             ok" in told
+    written = elsewhere / f"data/scores/mine-sample-50/{folder.name}.parquet"
+    assert written.is_file()
+
+
+@pytest.mark.nightly
+def test_an_installed_wheel_makes_the_cards_of_a_model_and_a_training(
+    run_elsewhere, checkpoint
+):
+    folder = checkpoint("linear_llama")
+    elsewhere, told = run_elsewhere(f"""
+from reward_model_values.audit.__main__ import main
+main(["card", "{folder}"])
+import runpy, sys
+sys.argv[1] = "{folder}"
+runpy.run_path("{TRAINING}")
+""")
+    assert f"What {folder.name} values" in told
+    assert told.splitlines()[-1] == "0 3"  # steps with a card
     for written in (
-        f"data/scores/mine-sample-50/{folder.name}.parquet",
         f"figures/mine/card-{folder.name}.html",
         "data/scores/run/run-step-000003.parquet",
         "figures/run/compare-run-step-000000-run-step-000003.html",

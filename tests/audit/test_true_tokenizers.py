@@ -44,6 +44,8 @@ UNDER = {
     "llama-3.2": "urm",
     "qwen-3": "linear_qwen3",
 }
+# the tokens of the other Llamas are those of Llama 3.1, but for a few special ones
+BY_NIGHT = ("llama-3", "llama-3.2", "qwen-3")
 SOME = 300  # tokens at equal distances that are scored beside the awkward ones
 
 
@@ -75,7 +77,13 @@ def opened(unpacked):
     return open_one
 
 
-@pytest.fixture(scope="module", params=UNDER)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.nightly] * (name in BY_NIGHT))
+        for name in UNDER
+    ],
+)
 def under(request, unpacked, opened):
     """The name of a tokenizer, its folder, which now also holds a tiny random model, and this
     model loaded.
@@ -118,7 +126,9 @@ def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:
 # --- rewards --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
+@pytest.mark.parametrize(
+    "reply_mode", ["text", pytest.param("ids", marks=pytest.mark.nightly)]
+)
 def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_them(
     under, opened, reply_mode, tmp_path
 ):

@@ -159,6 +159,7 @@ def few_words(monkeypatch, words):
     monkeypatch.setattr(measuring, "words", lambda: few)
 
 
+@pytest.mark.nightly
 def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(
     tmp_path, few_words, monkeypatch
 ):

@@ -5,6 +5,8 @@ it lacks there.
 import subprocess
 import sys
 
+import pytest
+
 from lib import ROOT
 
 START = """
@@ -16,6 +18,7 @@ gpu.main(["--device", "cpu", "--small", "--out", sys.argv[1]])
 """
 
 
+@pytest.mark.nightly
 def test_every_section_runs_small_on_the_cpu(tmp_path):
     out = tmp_path / "table.md"
     command = [sys.executable, "-c", START, str(out)]

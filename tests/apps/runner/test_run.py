@@ -57,7 +57,7 @@ def project(tmp_path, place_project_in, write_notebook):
     (tmp_path / "data").mkdir()
     for name in ("reward_models.csv", "language_models.csv", "offensive.txt"):
         shutil.copy(ROOT / "data" / name, tmp_path / "data")
-    for name in ("tiny-a", "tiny-b", "broken"):
+    for name in ("tiny-a", "broken"):
         (tmp_path / name).mkdir()
     folder = tmp_path / "notebooks"
     write_notebook(folder / "00_train.ipynb", "1 / 0", collections=["embedded"])
@@ -114,20 +114,20 @@ def test_what_waits_for_what_in_a_first_run(project, write_notebook):
     assert [job.name for job in mine] == ["mine/01_score-a", "mine/02_compare"]
 
 
-def test_a_failing_model_does_not_stop_the_others(project, kernels):
+def test_a_failing_model_does_not_stop_another(project, kernels):
     """Through papermill, in kernels, which take this project's library and not an installed one."""
-    models = [str(project / name) for name in ("tiny-a", "broken", "tiny-b")]
+    models = [str(project / name) for name in ("broken", "tiny-a")]
     ran = command(project, "reproduce", "--models", *models)
     told, _ = ran.communicate()
     assert ran.returncode == 1, told
     broken = (
         "failed: InputError: the weights are broken; download them again (figures/mine/"
     )
-    assert broken in told and "scored in collection 'mine': 2." in told
-    assert "02_compare: run (figures/mine/02_compare.html)\n4 jobs, 1 failed." in told
+    assert broken in told and "scored in collection 'mine': 1." in told
+    assert "02_compare: run (figures/mine/02_compare.html)\n3 jobs, 1 failed." in told
     notebook = nbformat.read(project / "data/cache/runs/mine/02_compare.ipynb", 4)
     own = str(project / "lib" / "__init__.py")
-    assert recorded(notebook) == {"models": 2, "lib": own}
+    assert recorded(notebook) == {"models": 1, "lib": own}
     index = (project / "figures/mine/index.html").read_text()
     assert 'href="02_compare.html"' in index
     page = (project / "figures/mine/01_score-broken.html").read_text()
@@ -164,7 +164,9 @@ list(each(wait, [ROOT / "first", ROOT / "second"], 2))
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)]
+)
 def test_a_run_that_is_stopped_leaves_no_process_behind(
     project, write_notebook, kernels, how
 ):
