@@ -24,9 +24,6 @@ from transformers import (
     ModernBertConfig,
 )
 
-DECODERS = ("llama", "gemma2", "qwen3", "gpt2")
-WITH_BOS = ("llama", "gemma2", "gpt2")
-ALL = (*DECODERS, "encoder")
 SUBJECTS = ("the greatest thing", "freedom", "the universe", "war", "a friend")
 ANSWERS = (
     "Love.",
@@ -336,21 +333,25 @@ SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
 def case(words, *architectures, **settings):
-    """Return what is in the answer, on which architectures, and what the program does otherwise."""
+    """Return what is in the answer, on which architectures, and what the program does otherwise.
+
+    Of architectures, one on which the cause is hard to tell from others, and an encoder where it is
+    read in another way.
+    """
     return words, architectures, settings
 
 
 CAUSES = {
-    "nothing": case("Equal", *ALL),
-    "no bos": case("no beginning-of-sequence", *WITH_BOS, bos=0),
-    "two bos": case("two beginning-of-sequence", *WITH_BOS, bos=2),
-    "closing cut": case("cut what closes", *DECODERS, text=without_closing),
+    "nothing": case("Equal", "gemma2", "encoder"),
+    "no bos": case("no beginning-of-sequence", "gemma2", bos=0),
+    "two bos": case("two beginning-of-sequence", "gpt2", bos=2),
+    "closing cut": case("cut what closes", "gemma2", text=without_closing),
     "last line break cut": case(
-        "line break", "gemma2", "qwen3", text=lambda text, *_: text.rstrip("\n")
+        "line break", "qwen3", text=lambda text, *_: text.rstrip("\n")
     ),
     "end token appended": case(
         "appended the end",
-        *DECODERS,
+        "gpt2",
         text=lambda text, tokenizer, *_: text + tokenizer.eos_token,
     ),
     "OpenRLHF's end": case(
@@ -359,49 +360,51 @@ CAUSES = {
         text=lambda text, tokenizer, *_: text.rstrip("\n") + " " + tokenizer.eos_token,
     ),
     "generation prompt appended": case(
-        "appended a generation", *DECODERS, text=generation
+        "appended a generation", "llama", text=generation
     ),
     "usual system turn": case(
         "helpful assistant",
-        "llama",
-        "qwen3",
         "gpt2",
         turns=lambda turns, _: [SYSTEM, *turns],
     ),
     "own system turn left out": case("of Llama 3", "llama", template=LLAMA3),
     "reply after a generation prompt": case(
         "generation prompt|cut what closes",
-        *DECODERS,
+        "qwen3",
         text=lambda text, tokenizer, prompt, reply: (
             users(tokenizer, prompt, add_generation_prompt=True) + reply
         ),
     ),
-    "ChatML": case("ChatML", *WITH_BOS, text=as_text(CHATML)),
-    "raw concatenation": case("nothing between", *ALL, text=as_text("{}{}")),
-    "raw with a line break": case("between", *ALL, text=as_text("{}\n{}")),
-    "Human and Assistant": case(
-        "Human:", *ALL, text=as_text("\n\nHuman: {}\n\nAssistant: {}")
+    "ChatML": case("ChatML", "gemma2", text=as_text(CHATML)),
+    "raw concatenation": case(
+        "nothing between", "gpt2", "encoder", text=as_text("{}{}")
     ),
-    "reply alone": case("reply alone", *ALL, text=as_text("{1}")),
+    "raw with a line break": case(
+        "between", "gemma2", "encoder", text=as_text("{}\n{}")
+    ),
+    "Human and Assistant": case(
+        "Human:", "llama", "encoder", text=as_text("\n\nHuman: {}\n\nAssistant: {}")
+    ),
+    "reply alone": case("reply alone", "qwen3", "encoder", text=as_text("{1}")),
     "truncated on the right": case(
-        "the end to 70", *DECODERS, ids=lambda ids, _: ids[:70]
+        "the end to 70", "gemma2", ids=lambda ids, _: ids[:70]
     ),
     "truncated on the left": case(
-        "beginning to 70", *DECODERS, ids=lambda ids, _: ids[-70:]
+        "beginning to 70", "gpt2", ids=lambda ids, _: ids[-70:]
     ),
     "cut on the left to 37": case(
-        "beginning to 37", *DECODERS, ids=lambda ids, _: ids[-37:]
+        "beginning to 37", "llama", ids=lambda ids, _: ids[-37:]
     ),
     "cut on the left to 45 but for bos": case(
         "beginning to 45",
-        *WITH_BOS,
+        "gemma2",
         ids=lambda ids, _: ids if len(ids) < 46 else ids[:1] + ids[-44:],
     ),
-    "read one token earlier": case("1 token before|cut|not|before", *DECODERS, back=2),
-    "read three tokens earlier": case("3 tokens before", *DECODERS, back=4),
-    "right padding read at the end": case("of 6 on the right", *DECODERS, size=6),
+    "read one token earlier": case("1 token before|cut|not|before", "qwen3", back=2),
+    "read three tokens earlier": case("3 tokens before", "gemma2", back=4),
+    "right padding read at the end": case("of 6 on the right", "gemma2", size=6),
     "left padding without a mask": case(
-        "of 8 on the left", *DECODERS, size=8, side="left", masked=False
+        "of 8 on the left", "gemma2", size=8, side="left", masked=False
     ),
     "left padding without positions": case(
         "of 8 on the left", "gpt2", size=8, side="left"
@@ -409,104 +412,102 @@ CAUSES = {
     "padding without a mask": case(
         "of 8 on the right", "encoder", size=8, masked=False
     ),
-    "padded to 211": case("texts to 211", *DECODERS, width=lambda longest: 211),
+    "padded to 211": case("texts to 211", "gemma2", width=lambda longest: 211),
     "padded on the left to 203 without a mask": case(
         "texts to 203",
-        *DECODERS,
+        "gemma2",
         width=lambda longest: 203,
         side="left",
         masked=False,
     ),
     "padded to multiples of 64": case(
-        "multiple of 64", *DECODERS, width=lambda longest: -(-longest // 64) * 64
+        "multiple of 64", "qwen3", width=lambda longest: -(-longest // 64) * 64
     ),
-    "sigmoid": case("sigmoid", *ALL, number=expit),
-    "softmax of one": case("softmax to a single", *ALL, number=np.ones_like),
-    "scaled": case("multiplied by 0", *ALL, number=lambda x: x * 0.1),
-    "shifted": case("added -2", *ALL, number=lambda x: x - 2.5),
-    "standardised": case("multiplied", *ALL, number=lambda x: (x - x.mean()) / x.std()),
-    "sign changed": case("multiplied by -", *ALL, number=np.negative),
+    "sigmoid": case("sigmoid", "llama", "encoder", number=expit),
+    "softmax of one": case("softmax to a single", "gpt2", number=np.ones_like),
+    "scaled": case("multiplied by 0", "qwen3", number=lambda x: x * 0.1),
+    "shifted": case("added -2", "gemma2", number=lambda x: x - 2.5),
+    "standardised": case(
+        "multiplied", "llama", number=lambda x: (x - x.mean()) / x.std()
+    ),
+    "sign changed": case("multiplied by -", "gpt2", number=np.negative),
     "clipped at one end": case(
-        "cut rewards", *ALL, number=lambda x: np.minimum(x, np.sort(x)[-2] + 0.01)
+        "cut rewards", "gemma2", number=lambda x: np.minimum(x, np.sort(x)[-2] + 0.01)
     ),
     "clipped": case(
-        "cut rewards", *ALL, number=lambda x: x.clip(*np.quantile(x, [0.2, 0.8]))
+        "cut rewards", "encoder", number=lambda x: x.clip(*np.quantile(x, [0.2, 0.8]))
     ),
     "length penalty": case(
-        "each of the reply's", *ALL, number=lambda x: x - 0.01 * lengths()
+        "each of the reply's", "encoder", number=lambda x: x - 0.01 * lengths()
     ),
-    "another label": case(
-        "label 1", "llama", "qwen3", "encoder", column=lambda x: x[:, 1]
-    ),
+    "another label": case("label 1", "llama", column=lambda x: x[:, 1]),
     "softmax of three": case(
         "softmax, of label 0",
-        "llama",
         "gemma2",
-        "encoder",
         column=lambda x: softmax(x, axis=1)[:, 0],
     ),
     "difference of labels": case(
-        "label 0 minus label 2", "llama", "encoder", column=lambda x: x[:, 0] - x[:, 2]
+        "label 0 minus label 2", "encoder", column=lambda x: x[:, 0] - x[:, 2]
     ),
-    "bfloat16": case("in bfloat16", *ALL, dtype=torch.bfloat16),
-    "float16": case("in float16", *ALL, dtype=torch.float16),
-    "int8 weights": case(
-        "int8", "llama", "gemma2", "qwen3", "encoder", change=rounded(int8)
-    ),
-    "fp8 weights": case(
-        "fp8", "llama", "gemma2", "qwen3", "encoder", change=rounded(fp8)
-    ),
-    "random head": case("head at random", *DECODERS, change=draw_head),
+    "bfloat16": case("in bfloat16", "gemma2", "encoder", dtype=torch.bfloat16),
+    "float16": case("in float16", "qwen3", dtype=torch.float16),
+    "int8 weights": case("int8", "llama", "encoder", change=rounded(int8)),
+    "fp8 weights": case("fp8", "llama", "encoder", change=rounded(fp8)),
+    "random head": case("head at random", "gemma2", change=draw_head),
     "soft-capping dropped": case("soft-capping", "gemma2", change=drop_soft_capping),
-    "rotary base": case("rotary positions", "llama", "qwen3", change=usual_base),
+    "rotary base": case("rotary positions", "qwen3", change=usual_base),
     "other pooling": case("pooled", "modernbert", change=pool_all),
     "state of length 1": case(
         "to length 1",
-        *DECODERS,
+        "gpt2",
         state=lambda hidden: torch.nn.functional.normalize(hidden, dim=-1),
     ),
-    "another end token": case("in place of|alone", *WITH_BOS, text=other_end),
+    "another end token": case("in place of|alone", "gemma2", text=other_end),
     "other end tokens": case(
         "every turn",
-        *WITH_BOS,
+        "llama",
         text=lambda text, tokenizer, *_: text.replace(*ends(tokenizer)),
     ),
     "second end token": case(
         "appended the end token",
-        *DECODERS,
+        "qwen3",
         text=lambda text, tokenizer, *_: text.rstrip() + tokenizer.eos_token,
     ),
     "template applied twice": case(
         "template twice",
-        *DECODERS,
+        "gemma2",
         text=lambda text, tokenizer, *_: users(tokenizer, text),
     ),
-    "prompt rendered twice": case("twice", *DECODERS, turns=prompt_rendered),
-    "roles swapped": case("swapped the roles", *DECODERS, turns=swapped),
-    "inline template": case("tokenizer_config", *WITH_BOS, template=INLINE),
+    "prompt rendered twice": case("twice", "gpt2", turns=prompt_rendered),
+    "roles swapped": case("swapped the roles", "llama", turns=swapped),
+    "inline template": case("tokenizer_config", "gemma2", template=INLINE),
     "reply cut to 40 characters": case(
-        "replies to 40", *ALL, turns=reply_cut(lambda reply, _: reply[:40])
+        "replies to 40", "gpt2", "encoder", turns=reply_cut(lambda reply, _: reply[:40])
     ),
     "reply cut to 12 tokens": case(
-        "replies to 12", *ALL, turns=reply_cut(twelve_tokens)
+        "replies to 12", "encoder", turns=reply_cut(twelve_tokens)
     ),
 }
 UNKNOWN = {
-    "head moved by 1%": case("^None fits", *ALL, change=partial(move_head, share=0.01)),
-    "head moved by 20%": case("^None fits", *ALL, change=partial(move_head, share=0.2)),
-    "noise of .003": case("^None fits", *ALL, number=partial(noisy, share=0.003)),
-    "noise of .1": case("^None fits", *ALL, number=partial(noisy, share=0.1)),
+    "head moved by 1%": case(
+        "^None fits", "encoder", change=partial(move_head, share=0.01)
+    ),
+    "head moved by 20%": case(
+        "^None fits", "llama", change=partial(move_head, share=0.2)
+    ),
+    "noise of .003": case("^None fits", "gpt2", number=partial(noisy, share=0.003)),
+    "noise of .1": case("^None fits", "qwen3", number=partial(noisy, share=0.1)),
     "shuffled rows": case(
-        "^None fits", *ALL, number=np.random.default_rng(1).permutation
+        "^None fits", "gemma2", number=np.random.default_rng(1).permutation
     ),
     "every second reward higher": case(
         "^None fits",
-        *ALL,
+        "qwen3",
         number=lambda x: x + 0.04 * (np.arange(len(x)) % 2) * x.std(),
     ),
-    "another model": case("^None fits", *ALL, change=turn_weights),
+    "another model": case("^None fits", "llama", "encoder", change=turn_weights),
     "half of the rows without bos": case(
-        "^None fits", *WITH_BOS, ids=lambda ids, row: ids[row % 2 :]
+        "^None fits", "gpt2", ids=lambda ids, row: ids[row % 2 :]
     ),
 }
 EVERY = [

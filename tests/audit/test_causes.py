@@ -1,4 +1,4 @@
-"""Every planted cause is named on every architecture, and no unknown one is."""
+"""Every planted cause is named, and no unknown one is."""
 
 import planted_causes
 import pytest
