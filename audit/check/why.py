@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..paper import InputError, RewardModel, display, registry
+from ..paper import InputError, RewardModel, display, loading, registry
 from ..reading import reply_files
 from .feeds import Feeds
 from .numbers import Number
@@ -100,7 +100,8 @@ def search_for(
     printed, step = format_of(theirs, slack)
     feeds = Feeds(reader.model, turns, bos)
     lengths = lengths_of(reader.model, replies)
-    return Search(reader, feeds, theirs, slack + step, lengths, label), printed
+    with loading.refusing(*reply_files.UNREADABLE):
+        return Search(reader, feeds, theirs, slack + step, lengths, label), printed
 
 
 def lengths_of(model: RewardModel, replies: list[str]) -> dict[str, Array]:

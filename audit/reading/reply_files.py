@@ -27,6 +27,11 @@ from . import by_layer
 NOT_PASSED_ON = ("tools", "functions", "documents", "system", "system_prompt")
 EMPTY: tuple = (None, "", [], {})  # values that say nothing
 ROLES = ("system", "developer", "user", "assistant", "tool")
+# what is said where a model's code ends in an error, and the remedy
+UNREADABLE = (
+    "the model cannot read these texts",
+    "leave out those that are longer than its positions, or cut them",
+)
 
 
 def score(
@@ -53,7 +58,8 @@ def score(
         for context, some in zip(distinct, given, strict=True)
     ]
     read = by_layer if model.layers else vocabulary
-    rewards = read.score_inputs(model, inputs)
+    with loading.refusing(*UNREADABLE):
+        rewards = read.score_inputs(model, inputs)
     parts = [_rows(model, *each) for each in zip(inputs, rewards, strict=True)]
     # of the replies, context after context
     order = np.concatenate(list(numbers.values()))

@@ -268,7 +268,9 @@ def save(
         len(head.score.weight) if isinstance(head, UncertaintyHead) else 1
     )
     architecture = LAYOUTS[head_name].architecture or own
-    fields = config.to_dict() | {"architectures": [architecture]}
+    # neither where its parts lay nor how they were fetched belongs to the model
+    tokenizer.init_kwargs.pop("local_files_only", None)
+    fields = config.to_dict() | {"architectures": [architecture], "_name_or_path": ""}
     (folder / "config.json").write_text(
         json.dumps(fields, indent=2, sort_keys=True, default=str) + "\n"
     )

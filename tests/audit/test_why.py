@@ -18,6 +18,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from audit import __main__ as run
 from audit.check import precision, why
+from audit.opening import open_model
+from audit.reading import reply_files
 
 # one of each kind; test_causes.py has them all
 CASES = [
@@ -111,6 +113,17 @@ def test_an_encoder_of_few_positions_and_token_types_is_searched_to_the_end(
         printed = [f"{reward:.5f}" for reward in rewards]
         answer = why.explain(str(folder), rows.assign(printed=printed), device="cpu")
         assert answer.line.startswith(words), answer.line
+
+
+def test_texts_longer_than_the_positions_are_refused_in_one_line(plant, tmp_path):
+    _, rows = plant("encoder nothing")
+    few = {"num_labels": 1, "max_position_embeddings": 30}
+    config = BertConfig(**planted_causes.SMALL, **few)
+    folder = str(tiny.save_other(tmp_path / "bert", config, "deberta", template=None))
+    said = ("cannot read these texts", "(30)", "leave out those that are longer")
+    refusal_of(lambda: why.explain(folder, rows, device="cpu"), *said)
+    model, contexts = open_model(folder, device="cpu"), map(json.loads, rows["context"])
+    refusal_of(lambda: reply_files.score(model, list(contexts), rows["reply"]), *said)
 
 
 @pytest.mark.nightly

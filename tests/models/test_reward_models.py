@@ -361,6 +361,20 @@ def test_saved_models_load_as_they_were(checkpoint, kind, tmp_path):
         assert_same(rewards, oracle.own_logits(tmp_path / "copy", PROMPT, WORDS)[:, 0])
 
 
+def test_a_saved_model_is_the_same_wherever_its_parts_lay(checkpoint, tmp_path):
+    model = cpu(checkpoint("linear_llama"))
+    revisions = set()
+    for name, is_offline in (("here", True), ("there", False)):
+        model.backbone.config._name_or_path = f"/{name}"
+        model.tokenizer.init_kwargs["local_files_only"] = is_offline
+        folder = tmp_path / name
+        reward_models.save(
+            folder, model.backbone, model.head, model.head_name, model.tokenizer
+        )
+        revisions.add(cpu(folder).revision)
+    assert len(revisions) == 1
+
+
 @pytest.mark.parametrize(
     "name", ["linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "urm_helpfulness"]
 )
