@@ -1,5 +1,5 @@
-"""Each notebook by plain papermill, as in a fresh clone: no make, no lib.run, no small model; and
-twice in one kernel.
+"""Each notebook by plain papermill, as in a fresh clone: no make, no lib.run, no small model but
+SmolLM2; and twice in one kernel.
 
 The project is copied without what runs make. Two tiny checkpoints have the tensors of two of the
 paper's models.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from conftest import copy_project
+from conftest import copy_project, link_or_copy
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from papermill.iorw import load_notebook_node
@@ -28,10 +28,20 @@ from lib.apps.runner.jobs import MADE, find_notebooks
 from lib.scoring.vocabulary import score_vocabulary
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
+from lib.trained import smollm2, states
 
 # as S-Gem-27B-v0.2 and N-Lla-8B
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
-FEWER = {"02": {"resamples": 20}, "03": {"shuffles": 40}, "07": {"resamples": 20}}
+FEWER = {
+    "00": {"heads": 3},
+    "02": {"resamples": 20},
+    "03": {"shuffles": 40},
+    "07": {"resamples": 20},
+    "08": {"budget": 32, "large_budget": 64, "long_budget": 8, "swaps": 100, "few": 32}
+    | {"repeats": 2},
+    "09": {"resamples": 20},
+    "10": {"resamples": 20},
+}
 GROUPS = ["women", "men", "immigrants", "lesbians", "muslims", "christians", "teachers"]
 NUMBERS = [path.name[:2] for path in find_notebooks(ROOT / "notebooks")]
 ALONE = {"OMP_NUM_THREADS": "1", "DATA_MIRROR": "", "TQDM_DISABLE": "1"}
@@ -74,6 +84,11 @@ def project(tmp_path_factory) -> Path:
         tiny.make_checkpoint(place, kind, seed=seed, vocabulary=vocabulary())
         model = open_model(str(place), device="cpu")
         score_vocabulary(model, read_prompts(None), table, progress=False)
+    # notebook 00 would read them for minutes
+    for part in (smollm2.TRAINED / smollm2.NICKNAME, states.KEPT):
+        if part.is_dir():
+            copy = folder / part.relative_to(ROOT)
+            shutil.copytree(part, copy, copy_function=link_or_copy)
     one = table.parents[1] / "one"
     one.mkdir()
     shutil.copy(table, one)
