@@ -333,10 +333,8 @@ SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
 def case(words, *architectures, **settings):
-    """Return what is in the answer, on which architectures, and what the program does otherwise.
-
-    Of architectures, one on which the cause is hard to tell from others, and an encoder where it is
-    read in another way.
+    """Return what is in the answer, on which architectures the cause is hard to tell, and what the
+    program does otherwise.
     """
     return words, architectures, settings
 
