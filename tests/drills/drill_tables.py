@@ -20,6 +20,7 @@ from lib.tables import scores
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
 
+pytestmark = pytest.mark.drill
 FOREIGN = (
     'prompt,text\ngreatest,"Which word is the longest?"\nbest,"Which is the '
     'oldest?"\nworst,"Which is red?"\n'
