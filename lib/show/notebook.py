@@ -3,7 +3,7 @@ it needs more scores.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -85,25 +85,20 @@ def _refuse_elsewhere(model: str, collection: Collection) -> None:
         )
 
 
-def check_prompt(name: str, tables: Mapping[str, pd.DataFrame]) -> None:
-    """Raise InputError unless all these score tables hold the prompt."""
-    held = scores.shared_prompts(tables)
-    if name not in held:
-        raise InputError(
-            f"these scores hold no prompt '{name}'; choose from: {', '.join(held)}"
-        )
-
-
-def check_prompts(named: str, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return those of the named prompts, separated by commas, that all these score tables hold, and
-    print which are not scored. InputError if none of them is.
+def check_prompts(
+    names: Sequence[str], tables: Mapping[str, pd.DataFrame]
+) -> list[str]:
+    """Return those of the prompts that all these score tables hold, and print which are not
+    scored. InputError if none of them is.
     """
     held = scores.shared_prompts(tables)
-    wanted = [name.strip() for name in named.split(",")]
+    wanted = [name.strip() for name in names]
     there = [name for name in wanted if name in held]
     missing = ", ".join(name for name in wanted if name not in held)
     if not there:
-        check_prompt(missing, tables)
+        raise InputError(
+            f"these scores hold no prompt '{missing}'; choose from: {', '.join(held)}"
+        )
     if missing:
         print(
             f"These scores hold no prompt {missing}, so it is left out; they hold "

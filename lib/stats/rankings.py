@@ -1,6 +1,6 @@
-"""Rankings of tokens: top and bottom tokens, models side by side, and how far two rankings
-agree.
-"""
+"""Rankings of tokens: top and bottom tokens, and models side by side."""
+
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -32,43 +32,21 @@ def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
     return pd.concat([optimal, pessimal], ignore_index=True)
 
 
-def side_by_side(
-    tables: dict[str, pd.DataFrame],
-    prompt: str,
-    n: int = 22,
-) -> pd.DataFrame:
-    """Return the n optimal and n pessimal texts of every model on its own vocabulary, a column per
-    model (Table A6).
+def side_by_side(rewards: Mapping[str, pd.Series], n: int = 22) -> pd.DataFrame:
+    """Return the n optimal and n pessimal texts of every model, a column per model (Tables A6, A7).
 
-    Index: (end, position). Position 1 is the most optimal or the most pessimal text.
+    rewards: per model, its rewards by text, in the order in which ties are listed. A frame of texts
+    x models is one, too. Index: (end, position). Position 1 is the most optimal or the most
+    pessimal text.
     """
     texts = {}
-    for name, table in tables.items():
-        texts[name] = ends(table, prompt, n)["text"].array
+    for name, reward in rewards.items():
+        order = reward.sort_values(ascending=False, kind="stable").index
+        texts[name] = [*order[:n], *order[-n:]]
     places = [*range(1, n + 1)]
     of_ends = [["optimal"] * n + ["pessimal"] * n, places + places[::-1]]
     index = pd.MultiIndex.from_arrays(of_ends, names=["end", "position"])
     return pd.DataFrame(texts, index)
-
-
-def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
-    """Return the same on the texts that all models share (Table A7). `rewards`: texts x models."""
-    tables = {}
-    for name, reward in rewards.items():
-        table = reward.rename("reward").rename_axis("text").reset_index()
-        tables[name] = table.assign(token_id=table.index)
-    return side_by_side(tables, "reward", n)
-
-
-def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
-    """Return Kendall's tau-b between each two models' rankings of the same texts, in [-1, 1],
-    models x models (Fig 2A).
-
-    `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half
-    precision have many.
-    """
-    # ranks sort faster than rewards, and tau depends on nothing else
-    return rewards.rank(method="dense").corr("kendall")
 
 
 def refuse_constant(values: pd.DataFrame) -> None:

@@ -37,23 +37,17 @@ class Lexicon:
     published: pd.DataFrame
 
 
-def load(name: str) -> Lexicon:
-    """Return the lexicon of this name (see LOADERS); InputError if it cannot be
-    fetched.
-    """
-    return LOADERS[name]()
-
-
-def first_of(name: str, instead: str) -> str:
-    """Return the lexicon's name if it is available. Otherwise print a line and return the
-    replacement's name.
+def load(name: str, instead: str | None = None) -> Lexicon:
+    """Return the lexicon of this name (see LOADERS). If it cannot be fetched, print a line and
+    return the one to use instead; InputError if none is named.
     """
     try:
-        load(name)
-        return name
+        return LOADERS[name]()
     except downloads.Unreachable as error:
+        if instead is None:
+            raise
         print(f"not to be had, so {load(instead).name} instead: {error}", flush=True)
-        return instead
+        return load(instead)
 
 
 @functools.cache

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from importlib.util import find_spec
 from itertools import starmap
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from .collection import EMBEDDED, OWN, Collection
 
 MADE_HERE = "data/models/"  # how the registry's places of models begin that runs make
 REPORT = "training.json"  # in the folder of a small model, once it is trained
-# the packages that load models; the light installation comes without
-LOADERS = ("torch", "transformers")
 
 
 @cache
@@ -28,13 +25,6 @@ def _read(name: str) -> pd.DataFrame:
     return pd.read_csv(
         DATA / f"{name}.csv", keep_default_na=False, index_col="nickname"
     )
-
-
-def can_load_models() -> bool:
-    """Return whether this installation can load models, and not only read tables that were made
-    with some.
-    """
-    return all(find_spec(name) is not None for name in LOADERS)
 
 
 def is_served(name: str) -> bool:

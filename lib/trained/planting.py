@@ -18,7 +18,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from .. import DATA
 from ..tables.words import is_nonword, is_word
 
-# only the loss needs torch, which the light installation comes without
+# only the loss needs torch, which takes seconds to load
 if TYPE_CHECKING:
     from torch import Tensor
 

@@ -95,13 +95,12 @@ def test_prompts_that_are_not_scored_are_left_out_and_told(score_table, capsys):
         "a": score_table(best=range(15), worst=range(15)),
         "b": score_table(best=range(15)),
     }
-    assert notebook.check_prompts("best, worst", tables) == ["best"]
+    assert notebook.check_prompts(["best", " worst"], tables) == ["best"]
     assert (
         capsys.readouterr().out
         == "These scores hold no prompt worst, so it is left out; they hold best.\n"
     )
     with pytest.raises(InputError, match="no prompt 'gratest'; choose from: best"):
-        notebook.check_prompts("gratest", tables)
-    notebook.check_prompt("best", tables)
+        notebook.check_prompts(["gratest"], tables)
     with pytest.raises(InputError, match="no prompt 'best,worst'; choose from: best"):
-        notebook.check_prompt("best,worst", tables)
+        notebook.check_prompts(["best,worst"], tables)

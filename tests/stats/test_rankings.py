@@ -1,8 +1,7 @@
-"""Rankings on tables small enough to rank by eye, and Kendall's tau counted pair by pair."""
+"""Rankings on tables small enough to rank by eye."""
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from lib.stats import rankings
 
@@ -26,29 +25,9 @@ def test_ends_are_the_top_and_the_bottom():
 
 
 def test_side_by_side_counts_positions_from_each_end():
-    tables = {
-        "M": small_table(greatest=[4, 1, 3, 2]),
-        "N": small_table(greatest=[1, 2, 3, 4]),
-    }
-    grid = rankings.side_by_side(tables, "greatest", 2)
+    rewards = {"M": [4, 1, 3, 2], "N": [1, 2, 3, 4], "tied": [2, 2, 2, 2]}
+    grid = rankings.side_by_side(pd.DataFrame(rewards, index=list("abcd")), 2)
     assert grid["M"].tolist() == ["a", "c", "d", "b"]
     assert grid["N"].tolist() == ["d", "c", "b", "a"]
+    assert grid["tied"].tolist() == ["a", "b", "c", "d"]  # as they come
     assert grid.loc[("pessimal", 1), "M"] == "b"
-    shared = pd.DataFrame({"M": [4, 1, 3, 2], "N": [1, 2, 3, 4]}, index=list("abcd"))
-    pd.testing.assert_frame_equal(rankings.side_by_side_shared(shared, 2), grid)
-
-
-# --- Kendall's tau --------------------------------------------------------------------------------
-
-
-def tau_of(first, second):
-    return rankings.tau_matrix(
-        pd.DataFrame({"M": first, "N": second}, dtype=float)
-    ).loc["M", "N"]
-
-
-def test_tau_counts_pairs():
-    # two agree, one does not, of 3
-    assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)
-    # 2 and 3 untied
-    assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(2 / (2 * 3) ** 0.5)

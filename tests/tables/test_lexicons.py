@@ -83,10 +83,12 @@ def test_a_lexicon_that_cannot_be_had_is_replaced_and_told(monkeypatch, capsys):
         raise downloads.Unreachable("not here")
 
     monkeypatch.setattr(downloads, "fetch", fetch)
-    assert lexicons.first_of("bing", "vader") == "vader"
+    assert lexicons.load("bing", instead="vader").name == "VADER"
     told = "not to be had, so VADER instead: not here\n"
     assert capsys.readouterr().out == told
-    assert lexicons.first_of("afinn", "vader") == "afinn"
+    assert lexicons.load("afinn", instead="vader").name == "AFINN"
+    with pytest.raises(downloads.Unreachable, match="not here"):
+        lexicons.load("bing")
 
 
 def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):
