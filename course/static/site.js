@@ -45,4 +45,5 @@ document.addEventListener("DOMContentLoaded", () => {
   reachWideOnes(".tokens");
   if (!stored()) warn();
 });
+window.addEventListener("load", () => reachWideOnes(":has(> img)"));
 window.addEventListener("load", () => window.MathJax?.startup.promise.then(() => reachWideOnes("mjx-container")));
