@@ -68,20 +68,19 @@ def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
         for number, row in enumerate(rows)
         for _, path in row
     ]
-    each = [*chain(*nodes)]
+    each = np.array([*chain(*nodes)])
+    depth = np.array([*chain(*(range(len(path)) for path in nodes))])
     ids, depths = np.zeros((2, len(rows), width), np.int64)
     ids.flat[each] = [*chain(*replies)]
-    depths.flat[each] = [*chain(*(range(len(path)) for path in nodes))]
+    depths.flat[each] = depth
     seen = np.zeros((len(rows), width, width * are_trees), bool)
     if are_trees:
-        pairs = [
-            (node, other % width)
-            for path in nodes
-            for depth, node in enumerate(path)
-            for other in path[: depth + 1]
-        ]
-        below, above = np.array(pairs).T
-        seen.reshape(-1, width)[below, above] = True
+        sees = seen.reshape(-1, width)
+        sees[each, each % width] = True
+        # parents first; a node's parent stands before it in its path
+        for below in range(1, depth.max() + 1):
+            [at] = np.nonzero(depth == below)
+            sees[each[at]] |= sees[each[at - 1]]
     tensor = torch.from_numpy
     return Rows(tensor(ids), tensor(depths), tensor(seen), replies, nodes)
 

@@ -46,6 +46,7 @@ def fit(states: Tensor, ratings: Tensor, *, seed: int = 0) -> Head:
     """
     mean = states.mean((0, 1))
     scale = states.std((0, 1))
+    states = (states - mean) / scale
     rng = torch.Generator().manual_seed(seed)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -55,7 +56,7 @@ def fit(states: Tensor, ratings: Tensor, *, seed: int = 0) -> Head:
         for _ in range(STEPS):
             order = torch.randperm(states.shape[1], generator=rng)
             optimiser.zero_grad()
-            rewards = head((states - mean) / scale)
+            rewards = head(states)
             preference_loss(rewards[:, order], ratings[:, order]).backward()
             optimiser.step()
             schedule.step()

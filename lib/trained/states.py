@@ -12,7 +12,7 @@ from ..io import replacing, versions
 from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
-from ..scoring.vocabulary import score_replies
+from ..scoring.vocabulary import score_inputs, score_replies
 from .saving import fingerprint
 
 KEPT = ROOT / "data" / "cache" / "states"
@@ -57,7 +57,8 @@ def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Ten
 
     Its name is a hash of all that decides the states: weights, the ids that are read, versions.
     """
-    inputs = with_head(base, States()).inputs_for(prompt, replies)
+    model = with_head(base, States())
+    inputs = model.inputs_for(prompt, replies)
     ids = [inputs.prefix_ids + inputs.suffixes[group] for group in inputs.group]
     made_from = fingerprint(base.revision, base.dtype, base.attention, ids, versions())
     file = KEPT / f"{made_from}.safetensors"
@@ -65,7 +66,7 @@ def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Ten
         return load_file(file)["states"]
     except (OSError, SafetensorError):  # there is none, or it was cut short
         pass
-    states = read(base, prompt, replies)
+    [states] = map(torch.from_numpy, score_inputs(model, [inputs]))
     with replacing(file) as part:
         save_file({"states": states}, part)
     return states

@@ -31,34 +31,36 @@ NICKNAME = "V-Smol-135M"
 # data/human_ratings/build.py trains them and writes heads.csv.
 WITH_UNLISTED = "with_unlisted_tokens"
 RATED_ALONE = "rated_words_alone"
-# replies to each prompt: rated words and unlisted tokens of the training, and held-out words
+# replies to each prompt: rated words of the training, and held-out words
 SHOWN = 450
-UNLISTED = 450  # chosen by cross-validation (data/human_ratings/cross_validation.csv)
 ASKED = 300
 
 
 def training_data(
-    language_model: LanguageModel, *, without: Collection[str] = ()
+    language_model: LanguageModel,
+    shown: int = SHOWN,
+    *,
+    without: Collection[str] = (),
 ) -> tuple[Tensor, Tensor, np.ndarray]:
     """Return a random sample of replies to each prompt of data/human_ratings/prompts.csv: states,
     ratings, and stems.
 
-    SHOWN rated words come first, then UNLISTED tokens. Shapes: (prompts, replies, d),
-    (prompts, replies) and (prompts, replies). The rating's sign is turned where a prompt asks for
-    something bad. without: stems that are left out.
+    `shown` rated words come first, then as many unlisted tokens, which cross-validation chose
+    (data/human_ratings/cross_validation.csv). Shapes: (prompts, replies, d), (prompts, replies) and
+    (prompts, replies). The rating's sign is turned where a prompt asks for something bad.
+    without: stems that are left out.
     """
     rng = np.random.default_rng(0)
     tokenizer = language_model.tokenizer
     rated = ratings.replies_of(ratings.rated_words(), tokenizer)
-    pools = [(rated, SHOWN), (ratings.unlisted(tokenizer), UNLISTED)]
     pools = [
-        (rows[~rows["held_out"] & ~rows["stem"].isin(list(without))], count)
-        for rows, count in pools
+        rows[~rows["held_out"] & ~rows["stem"].isin(list(without))]
+        for rows in (rated, ratings.unlisted(tokenizer))
     ]
     states, signed, stems = [], [], []
     prompts = pd.read_csv(FOLDER / "prompts.csv")  # prompt, text, polarity
     for _, text, polarity in prompts.itertuples(index=False):
-        some = pd.concat([rows.sample(n, random_state=rng) for rows, n in pools])
+        some = pd.concat([rows.sample(shown, random_state=rng) for rows in pools])
         states.append(kept_states(language_model, text, list(some["reply"])))
         sentiment = torch.tensor(some["sentiment"].to_numpy(dtype="float32"))
         signed.append(polarity * sentiment)

@@ -84,22 +84,28 @@ def plan(study: Collection, models: Mapping[str, str]) -> list[Job]:
             collection = Collection(parameters["collection"])
             jobs.append(Job(collection, notebook, model, parameters))
     jobs = [replace(job, needs=_needs(job, jobs)) for job in jobs]
-    # first what is about the real model, then what waits for least
-    return sorted(jobs, key=lambda job: (job.collection == study, len(job.needs)))
+
+    def turn(job: Job) -> tuple[bool, int, int]:
+        """First what is about the real model, what waits for least, and what most wait for."""
+        waiting = sum(job.name in other.needs for other in jobs)
+        return job.collection == study, len(job.needs), -waiting
+
+    return sorted(jobs, key=turn)
 
 
 def _needs(job: Job, jobs: Iterable[Job]) -> frozenset[str]:
-    """Return what a job waits for: the models that it is about, and the notebooks that it
-    declares.
+    """Return what a job waits for: the models that it is about, and the notebooks and small models
+    that it declares.
     """
     if not job.notebook:
         return frozenset()
-    numbers = declared_by(job.notebook).get("needs", ["01"])
-    return frozenset(
+    declared = declared_by(job.notebook).get("needs", ["01"])
+    named = {some.name for some in jobs if not some.notebook and some.model in declared}
+    return frozenset(named).union(
         other.name
         for other in jobs
         if other.collection == job.collection
-        if not other.notebook or other.notebook.name[:2] in numbers
+        if not other.notebook or other.notebook.name[:2] in declared
         if not job.model or other.model in ("", job.model)
     )
 

@@ -98,10 +98,15 @@ def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
 
 
 def test_what_waits_for_what_in_a_first_run(project, write_notebook):
-    """A notebook about one model waits for it and for no other; one about all, for all."""
+    """A notebook about one model waits for it and for no other, but for those that it names; one
+    about all, for all. What most wait for starts first.
+    """
     path = project / "notebooks" / "01_score.ipynb"
     first = [{"model": "A-Gem-96"}, {"model": "V-Smol-135M", "collection": "small"}]
     write_notebook(path, "1", parameters=PARAMETERS, first_run=first)
+    third = project / "notebooks" / "03_search.ipynb"
+    named = ["01", "F-Lla-64"]
+    write_notebook(third, "1", parameters=PARAMETERS, first_run=first, needs=named)
     jobs = {job.name: job for job in plan(EMBEDDED, {})}
     trained = {name for name, job in jobs.items() if not job.notebook}
     assert len(trained) == 10
@@ -109,9 +114,13 @@ def test_what_waits_for_what_in_a_first_run(project, write_notebook):
     assert jobs["small/01_score-V-Smol-135M"].needs == set()
     assert jobs["embedded/01_score-A-Gem-96"].needs == {"embedded/A-Gem-96"}
     assert jobs["embedded/02_compare"].needs == trained | {"embedded/01_score-A-Gem-96"}
+    of_real = {"small/01_score-V-Smol-135M", "embedded/F-Lla-64"}
+    assert jobs["small/03_search-V-Smol-135M"].needs == of_real
+    trainings = [name for name in jobs if name in trained]
+    assert trainings[:3] == ["embedded/A-Gem-96", "embedded/F-Lla-64", "embedded/A-Gem-48"]
     # nobody trains small models for a collection of one's own
     mine = plan(OWN, {"a": str(project / "tiny-a")})
-    assert [job.name for job in mine] == ["mine/01_score-a", "mine/02_compare"]
+    assert [job.name for job in mine] == ["mine/01_score-a", "mine/02_compare", "mine/03_search-a"]
 
 
 def test_a_failing_model_does_not_stop_another(project, kernels):
