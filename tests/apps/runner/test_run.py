@@ -117,10 +117,11 @@ def test_what_waits_for_what_in_a_first_run(project, write_notebook):
     of_real = {"small/01_score-V-Smol-135M", "embedded/F-Lla-64"}
     assert jobs["small/03_search-V-Smol-135M"].needs == of_real
     trainings = [name for name in jobs if name in trained]
-    assert trainings[:3] == ["embedded/A-Gem-96", "embedded/F-Lla-64", "embedded/A-Gem-48"]
+    assert trainings[:2] == ["embedded/A-Gem-96", "embedded/F-Lla-64"]
     # nobody trains small models for a collection of one's own
     mine = plan(OWN, {"a": str(project / "tiny-a")})
-    assert [job.name for job in mine] == ["mine/01_score-a", "mine/02_compare", "mine/03_search-a"]
+    names = [job.name for job in mine]
+    assert names == ["mine/01_score-a", "mine/02_compare", "mine/03_search-a"]
 
 
 def test_a_failing_model_does_not_stop_another(project, kernels):
