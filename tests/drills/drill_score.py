@@ -208,9 +208,9 @@ def undisturbed_wide(wide, tmp_path_factory) -> pd.DataFrame:
 def test_with_too_little_memory(project, wide, undisturbed_wide):
     """Where not even one reply fits, one line says so; what was done is kept."""
     (project / "many.csv").write_text(ONE)
-    # else it keeps more, and a thread's stack counts as well
-    usual = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
-    alone = usual | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    # each tensor takes new pages, none that an earlier one left; a thread's stack counts as well
+    pages = {"MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
+    alone = os.environ | pages | {"TOKENIZERS_PARALLELISM": "false"}
     given = [sys.executable, "-c", LIMITED, str(16 * MB), *command(wide)[3:]]
     spoilt = subprocess.run(
         given, cwd=project, capture_output=True, text=True, env=alone
