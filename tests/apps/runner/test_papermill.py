@@ -1,5 +1,5 @@
-"""Each notebook by plain papermill, as in a fresh clone: no make, no lib.run, no small model but
-SmolLM2; and twice in one kernel.
+"""Each notebook by plain papermill, as in a fresh clone: no make, no lib.run, no scores of
+small models; and twice in one kernel.
 
 The project is copied without what runs make. Two tiny checkpoints have the tensors of two of the
 paper's models.
@@ -28,7 +28,7 @@ from lib.apps.runner.jobs import MADE, find_notebooks
 from lib.scoring.vocabulary import score_vocabulary
 from lib.tables import lexicons
 from lib.tables.prompts import read_prompts
-from lib.trained import smollm2, states
+from lib.trained import saving, states
 
 # as S-Gem-27B-v0.2 and N-Lla-8B
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
@@ -47,6 +47,7 @@ FEWER = {
     },
     "09": {"resamples": 20},
     "10": {"resamples": 20},
+    "12": {"steps": 40},
 }
 GROUPS = ["women", "men", "immigrants", "lesbians", "muslims", "christians", "teachers"]
 NUMBERS = [path.name[:2] for path in find_notebooks(ROOT / "notebooks")]
@@ -90,8 +91,8 @@ def project(tmp_path_factory) -> Path:
         tiny.make_checkpoint(place, kind, seed=seed, vocabulary=vocabulary())
         model = open_model(str(place), device="cpu")
         score_vocabulary(model, read_prompts(None), table, progress=False)
-    # notebook 00 would read them for minutes
-    for part in (smollm2.TRAINED / smollm2.NICKNAME, states.KEPT):
+    # notebooks 00 and 12 would make them for minutes
+    for part in (saving.TRAINED, states.KEPT):
         if part.is_dir():
             copy = folder / part.relative_to(ROOT)
             shutil.copytree(part, copy, copy_function=link_or_copy)
