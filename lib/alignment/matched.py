@@ -147,7 +147,7 @@ def _by_stratum(
     """
     values, third = people.to_numpy(), thirds.to_numpy()
     ranks = rewards.rank().to_numpy()  # (items, models)
-    strata = np.eye((len(edges) + 1) * THIRDS**2)
+    n_strata, n_models = (len(edges) + 1) * THIRDS**2, ranks.shape[1]
     count, agreed = [], []
     for i, value in enumerate(values):
         others = np.flatnonzero(values != value)
@@ -155,8 +155,12 @@ def _by_stratum(
         low = np.minimum(third[i], third[others])
         high = np.maximum(third[i], third[others])
         distance = np.searchsorted(edges, np.abs(ahead))
-        is_in = strata[(distance * THIRDS + low) * THIRDS + high]  # (others, strata)
+        stratum = (distance * THIRDS + low) * THIRDS + high  # (others,)
         signs = np.sign(ranks[i] - ranks[others]) * np.sign(ahead)[:, None]
-        count.append(is_in.sum(axis=0))
-        agreed.append(is_in.T @ ((1 + signs) / 2))
+        # (others, models): each pair is counted in its stratum, for each model
+        places = stratum[:, None] * n_models + np.arange(n_models)
+        shares = ((1 + signs) / 2).ravel()
+        added = np.bincount(places.ravel(), shares, n_strata * n_models)
+        count.append(np.bincount(stratum, minlength=n_strata))
+        agreed.append(added.reshape(n_strata, n_models))
     return np.array(count), np.array(agreed)

@@ -60,6 +60,7 @@ class Objective:
         self.prompt = prompt
         self.sign = DIRECTIONS[direction]
         self.reply_mode = reply_mode
+        self.survived: dict[Reply, bool] = {}  # as text, the replies that were tried
         self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
         some = [(int(i),) for i in self.allowed[:4]]
         inputs = model.inputs_for(prompt, some, reply_mode="ids")
@@ -139,7 +140,11 @@ class Objective:
         """Return whether each reply may be scored in this reply_mode, (replies,) bool."""
         if self.reply_mode == "ids":
             return np.ones(len(replies), dtype=bool)
-        return self.survives(replies)
+        tried = [(*map(int, reply),) for reply in replies]
+        # searches from several starts come to the same replies
+        new = [reply for reply in dict.fromkeys(tried) if reply not in self.survived]
+        self.survived |= zip(new, self.survives(new).tolist(), strict=True)
+        return np.array([self.survived[reply] for reply in tried], dtype=bool)
 
     def draw(self, n: int, rng: np.random.Generator, count: int = 1) -> list[Reply]:
         """Return `count` random replies of n tokens, all grown by one token after another. One

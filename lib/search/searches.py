@@ -140,8 +140,13 @@ def _score(
 def _results(objective: Objective, runs: list[Run]) -> list[SearchResult]:
     found = [run.best[0] for run in runs]
     texts = objective.texts_of(found)
-    rewards = score_replies(objective.model, objective.prompt, texts).tolist()
-    survive = objective.survives(found).tolist()
+    survive = objective.survives(found)
+    rewards = objective.sign * np.array([run.best[1] for run in runs])
+    # what survives is the same input, and has its reward
+    of_texts = rewards.copy()
+    if not survive.all():
+        others = [texts[number] for number in np.flatnonzero(~survive)]
+        of_texts[~survive] = score_replies(objective.model, objective.prompt, others)
     results = []
     for number, run in enumerate(runs):
         trace = [(count, objective.sign * value) for count, value in run.improvements]
@@ -149,9 +154,9 @@ def _results(objective: Objective, runs: list[Run]) -> list[SearchResult]:
             SearchResult(
                 ids=found[number],
                 text=texts[number],
-                reward=objective.sign * run.best[1],
-                reward_of_text=rewards[number],
-                survives=survive[number],
+                reward=float(rewards[number]),
+                reward_of_text=float(of_texts[number]),
+                survives=bool(survive[number]),
                 evaluations=run.evaluations,
                 trace=tuple(trace),
             )

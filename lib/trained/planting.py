@@ -92,6 +92,7 @@ def _uniform(*parts: str) -> float:
     return int.from_bytes(digest[:7], "big") / 2**56
 
 
+@cache
 def zipf(word: str) -> float:
     """Return log10 of the word's occurrences in a billion words of English, at least
     RAREST_ZIPF. Source: wordfreq.

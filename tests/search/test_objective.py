@@ -99,7 +99,8 @@ def test_what_survives_is_what_comes_back_within_the_whole_conversation(model_of
     expected = [oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies]
     assert 5 < sum(expected) < 145
     assert objective.survives(replies).tolist() == expected
-    assert objective.admits(replies).tolist() == expected
+    for _ in range(2):  # tried, and then known
+        assert objective.admits(replies).tolist() == expected
     assert objective_of(model).admits(replies).all()
 
 
