@@ -8,7 +8,6 @@ SHARES does not name read every conversation whole.
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from tqdm import tqdm
-from transformers import DynamicCache, PreTrainedConfig
+from transformers import Cache, PreTrainedConfig
 
 from .. import InputError
 from ..io import is_of_memory
@@ -24,14 +23,14 @@ from ..models.conversations import Ids, Inputs
 from ..models.loading import enough_memory, length_limit
 from ..models.reward_models import RewardModel
 from .products import computing
-from .rows import WIDTH, Rows, laid_out, mask_of, rows_of, size_of
+from .rows import WIDTH, Prompt, Rows, laid_out, mask_of, rows_of, size_of
 
 # Model types whose prompt may be read once. Each is compared with whole conversations that
 # transformers' own class reads, in tests/scoring/test_reader.py.
 SHARES: tuple[str, ...] = ("gemma", "gemma2", "gemma3_text", "granite", "llama")
 SHARES += ("mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
-TOKENS = {"cpu": 512, "mps": 8192, "cuda": 32768}  # read together
+TOKENS = {"cpu": 512, "mps": 8192, "cuda": 16384}  # read together
 # a bar on a terminal, for what takes longer than this many seconds
 BAR: dict = {"unit": " replies", "leave": False, "delay": 5, "disable": None}
 
@@ -57,7 +56,7 @@ class Reader:
         skips = model.read_at == "last_not_pad"
         self.padding = model.pad_token_id if skips else None
         self.limit = max(0, self.longest(model.backbone.config) - self.length)
-        self.hidden, self.cache = torch.empty(0), DynamicCache()
+        self.hidden, self.cache = torch.empty(0), Cache([])
         self.read_prompt()
 
     def longest(self, config: PreTrainedConfig) -> int:
@@ -65,8 +64,9 @@ class Reader:
         both_ways = getattr(config, "use_bidirectional_attention", False)
         if both_ways or not getattr(config, "is_causal", True):
             return 0
-        is_tested = config.model_type in SHARES
-        if not is_tested or config._attn_implementation not in ATTENTIONS:
+        if config.model_type not in SHARES:
+            return 0
+        if config._attn_implementation not in ATTENTIONS:
             return 0
         # 0 means none: see loading.config_of
         window = getattr(config, "sliding_window", None) or sys.maxsize
@@ -90,7 +90,7 @@ class Reader:
     def enter(self, given: Tensor) -> None:
         """Let the stage read the prompt: its ids, or what the stage before made of them."""
         # without the config, so that layers with a sliding window keep every key
-        self.cache = DynamicCache()
+        self.cache = Cache(layer_class_to_replicate=Prompt)
         out = self.call(given, past_key_values=self.cache, use_cache=True)
         [self.hidden] = out.last_hidden_state
 
@@ -143,13 +143,11 @@ class Reader:
             return self.call(given, use_cache=False).last_hidden_state
         device = self.model.device
         seen = pad(rows.seen.to(device), (self.length, 0), value=True)
-        cache = deepcopy(self.cache)
-        cache.batch_repeat_interleave(len(seen))
         out = self.call(
             given,
             attention_mask=mask_of(self.stage, seen),
             position_ids=self.length + rows.depths.to(device),
-            past_key_values=cache,
+            past_key_values=self.cache,
             use_cache=True,
         )
         return out.last_hidden_state
@@ -158,7 +156,7 @@ class Reader:
         """Return the rewards that the head computes from states, (rows, width, d)."""
         head: Any = self.model.head
         gate = self.inputs.conversation.gate_position
-        at = list(map(self.place, rows.replies, rows.nodes))
+        at = [*map(self.place, rows.replies, rows.nodes)]
         flat = torch.cat([states.flatten(0, 1), self.hidden.to(states)])
         read = flat[at].float()
         if gate is None:
@@ -178,7 +176,7 @@ class Reader:
 
     def in_batches(
         self, replies: Sequence[Ids], function: Callable, alone: bool = False
-    ) -> tuple[list, list[int]]:
+    ) -> tuple[list, list]:
         """Return what the function makes of the replies, in batches of rows that are halved for
         good when memory runs out, and the order in which they were read.
 

@@ -5,14 +5,14 @@ ancestors and itself, as in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305
 """
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import chain
-from os.path import commonprefix
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicLayer, PreTrainedModel
 
 from ..models.conversations import Ids
 
@@ -37,13 +37,25 @@ class Rows(NamedTuple):
     nodes: list[list[int]]
 
 
+class Prompt(DynamicLayer):
+    """A layer's keys and values at the prompt. Rows see them, and are forgotten."""
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Any:
+        """Return these keys and values behind those of the prompt, which come first and stay."""
+        layer = copy(self) if self.is_initialized else self
+        layer.batch_repeat_interleave(len(keys))
+        return DynamicLayer.update(layer, keys, values)
+
+
 def rows_of(replies: Sequence[Ids], width: int) -> list[Row]:
     """Return sorted replies in rows of so many nodes at most; one that is longer has its own."""
     rows: list[Row] = []
     last: Ids = ()
     path: list[int] = []
     for reply in replies:
-        shared = len(commonprefix([last, reply]))
+        shared = 0
+        while last[shared : shared + 1] == reply[shared : shared + 1] != ():
+            shared += 1
         used = path[-1] + 1 if path else width
         if used + len(reply) - shared > width:
             rows.append([])
