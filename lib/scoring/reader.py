@@ -27,8 +27,19 @@ from .rows import WIDTH, Prompt, Rows, laid_out, mask_of, rows_of, size_of
 
 # Model types whose prompt may be read once. Each is compared with whole conversations that
 # transformers' own class reads, in tests/scoring/test_reader.py.
-SHARES: tuple[str, ...] = ("gemma", "gemma2", "gemma3_text", "granite", "llama")
-SHARES += ("mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
+SHARES = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "granite",
+    "llama",
+    "mistral",
+    "olmo2",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "smollm3",
+)
 ATTENTIONS = ("eager", "sdpa")  # that obey the mask of a row
 TOKENS = {"cpu": 512, "mps": 8192, "cuda": 16384}  # read together
 # a bar on a terminal, for what takes longer than this many seconds
@@ -185,7 +196,7 @@ class Reader:
         longest = max(map(len, replies))
         if longest > self.limit:
             self.limit = 0
-        read = [tuple(reply) for reply in replies]
+        read = [*map(tuple, replies)]
         width = 0 if alone else max(WIDTH, 2 * longest)
         if not self.limit:
             read = [self.inputs.prefix_ids + reply for reply in read]

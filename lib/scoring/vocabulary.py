@@ -75,7 +75,6 @@ def score_vocabulary(
     InputError for rewards that are not finite, and, without `overwrite`, for a table of other
     settings.
     """
-    path = Path(path)
     for name in prompts:
         scores.checked_prompt(name)
     tokens = conversations.vocabulary(model.tokenizer, token_ids)
@@ -129,13 +128,13 @@ def _with_rewards(
     """Return the table with what is fed for each token, and the rewards for this prompt; finished
     shards are only read. Replies that begin alike stand together.
     """
-    ids = [(i,) for i in table["token_id"].tolist()]
-    replies = ids if how.get("reply_mode") == "ids" else table["text"].tolist()
+    ids = [(i,) for i in table["token_id"]]
+    replies = ids if how.get("reply_mode") == "ids" else list(table["text"])
     inputs = model.inputs_for(prompt, replies, **how)
     suffixes = inputs.suffixes
     order = sorted(range(len(suffixes)), key=suffixes.__getitem__)
     reader = reader_of(model)(model, inputs)
-    rewards = np.empty(len(suffixes), dtype=np.float32)
+    rewards = np.empty(len(suffixes), "float32")
     starts = range(0, len(order), reader.per_shard)
     label = f"{model.nickname}, {name}"
     for start in tqdm(starts, label, disable=not progress, unit=" shards"):
@@ -146,13 +145,13 @@ def _with_rewards(
             # the file is there only when it is whole
             with replacing(file) as unfinished:
                 unfinished.write_bytes(scored.tobytes())
-        rewards[some] = np.fromfile(file, dtype=np.float32)
+        rewards[some] = np.fromfile(file, "float32")
     return with_inputs(table, inputs).assign(**{name: rewards[inputs.group]})
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
     """Return the table with `reply_ids` and `input_group`: what is fed for each token."""
-    fed = [np.array(ids, dtype=np.int32) for ids in inputs.reply_ids]
+    fed = [np.array(ids, "int32") for ids in inputs.reply_ids]
     reply_ids = [fed[group] for group in inputs.group]
     return table.assign(reply_ids=reply_ids, input_group=inputs.group)
 
