@@ -41,15 +41,12 @@ def order_the_pairs(folder, sign: float = 1.0):
     """Give the checkpoint the linear head that rewards every better reply with one more than the
     worse one, or less.
     """
-    tokenizer, margins = AutoTokenizer.from_pretrained(folder), []
+    tokenizer, ids = AutoTokenizer.from_pretrained(folder), []
     for row in read_pairs().itertuples():
-        better, worse = oracle.hidden_states(
-            folder, oracle.input_ids(tokenizer, row.prompt, [row.better, row.worse])
-        )
-        margins.append(better[-1] - worse[-1])
-    weight = torch.linalg.lstsq(
-        torch.stack(margins), sign * torch.ones(len(margins), 1)
-    ).solution.T
+        ids += oracle.input_ids(tokenizer, row.prompt, [row.better, row.worse])
+    last = torch.stack([states[-1] for states in oracle.hidden_states(folder, ids)])
+    margins = last[::2] - last[1::2]  # of the better reply and the worse: (pairs, d)
+    weight = torch.linalg.lstsq(margins, sign * torch.ones(len(margins), 1)).solution.T
     change_tensors(
         folder, lambda tensors: tensors | {"score.weight": weight.contiguous()}
     )

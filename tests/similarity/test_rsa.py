@@ -20,9 +20,10 @@ def fig_2a():
 
 def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     matrix, predictors = fig_2a
-    alone = rsa.rsa(matrix, predictors, jointly=False)
-    assert (alone["p_published"] < 0.001).all()  # "all p < .001"
-    together = rsa.rsa(matrix, predictors)["p_published"]
+    for name, theory in predictors.items():
+        alone = rsa.regress(matrix, {name: theory}, "all")
+        assert alone.pvalues[name] < 0.001  # "all p < .001"
+    together = rsa.regress(matrix, predictors, "all").pvalues
     assert together["rank"] < 0.0001
     assert 0.05 < together["base"] < 0.10
     assert (together[["developer", "parameters"]] > 0.10).all()
@@ -33,6 +34,17 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     # R² itself is .81: what the paper calls R² is the adjusted one
     assert round(final.rsquared_adj, 2) == 0.80
     assert round(final.rsquared, 2) == 0.81
+
+
+def test_each_predictor_alone_has_a_regression_of_its_own(fig_2a):
+    matrix, predictors = fig_2a
+    six = matrix.iloc[:6, :6]
+    few = {name: predictors[name] for name in ("base", "rank")}
+    alone = rsa.rsa(six, few, jointly=False)
+    for name, theory in few.items():
+        own = rsa.regress(six, {name: theory}, "all").params[name]
+        assert alone.loc[name, "b_published"] == pytest.approx(own)
+    assert not np.allclose(alone["b_published"], rsa.rsa(six, few)["b_published"])
 
 
 def test_shuffled_names_are_significant_as_published_and_not_when_corrected(fig_2a):
