@@ -24,19 +24,16 @@ from audit.reading import reply_files
 # one of each kind; test_causes.py has them all
 CASES = [
     "llama no bos",
-    "gemma2 last line break cut",
     "qwen3 prompt rendered twice",
-    "llama cut on the left to 45 but for bos",
-    "gpt2 left padding without positions",
     "qwen3 right padding read at the end",
-    "gemma2 reply cut to 12 tokens",
+    "encoder reply cut to 12 tokens",
     "llama read three tokens earlier",
     "qwen3 length penalty",
     "encoder another label",
     "llama random head",
     "gemma2 int8 weights",
 ]
-UNKNOWN = ["gemma2 head moved by 1%", "encoder shuffled rows"]
+UNKNOWN = ["encoder head moved by 1%", "encoder shuffled rows"]
 
 
 @pytest.fixture
@@ -71,6 +68,7 @@ def test_an_unknown_cause_is_not_named(plant, which):
     assert explained(rows).code == 2
 
 
+@pytest.mark.nightly
 def test_a_cause_in_half_precision_is_named_when_the_model_is_read_in_it(plant):
     settings = {"bos": 2, "dtype": torch.bfloat16}
     folder = planted_causes.checkpoint("gpt2")
@@ -149,7 +147,7 @@ def test_a_large_offset_hides_no_difference(plant, tmp_path):
 
 
 def test_a_row_on_which_causes_are_not_tried_first_must_fit_too(plant):
-    explained, rows = plant("llama two bos")
+    explained, rows = plant("encoder raw concatenation")
     # a text of middle length, behind the first that differ
     by_length = rows["reply"].str.len().sort_values(kind="stable").index
     row = next(i for i in by_length[9:20] if i > 5)

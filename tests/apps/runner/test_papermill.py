@@ -56,14 +56,6 @@ ALONE = {"OMP_NUM_THREADS": "1", "DATA_MIRROR": "", "TQDM_DISABLE": "1"}
 OTHERS = {"collection": "one", "prompt": "best", "prompts": "worst", "blur": False}
 
 
-def nightly_but(*numbers: str) -> list:
-    """Return the numbers of all notebooks; those of others than these are for the night."""
-    return [
-        number if number in numbers else pytest.param(number, marks=pytest.mark.nightly)
-        for number in NUMBERS
-    ]
-
-
 def vocabulary() -> list[str]:
     """Return 900 words that AFINN and VADER both grade, and groups of people; each with and
     without a blank.
@@ -128,7 +120,8 @@ def given_to(project: Path, number: str) -> dict:
     return given
 
 
-@pytest.mark.parametrize("number", nightly_but("02"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_collection_of_two_models_runs_to_the_end(project, number):
     done = papermill(project, number, **given_to(project, number))
     assert done.returncode == 0, done.stderr[-2000:]
@@ -158,13 +151,17 @@ def shown_in_one_kernel(project: Path, number: str, *runs: dict) -> list[list]:
     return shown
 
 
-@pytest.mark.parametrize("number", nightly_but("11"))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[pytest.mark.nightly] * (n != "02")) for n in NUMBERS],
+)
 def test_a_second_run_in_one_kernel_shows_what_a_fresh_one_shows(
     project, number, kernels
 ):
     """The first run has other parameters, and only one model, so that it may end early."""
     given = given_to(project, number)
     [fresh] = shown_in_one_kernel(project, number, given)
+    assert "error" not in {one.output_type for one in itertools.chain(*fresh)}
     other, again = shown_in_one_kernel(project, number, given | OTHERS, given)
     assert again == fresh != other
 
