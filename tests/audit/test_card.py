@@ -224,6 +224,7 @@ def test_a_swap_is_in_units_of_good_less_bad_and_flips_what_it_exceeds():
     pd.testing.assert_frame_equal(replies.swaps(7 * rewards + 2), table)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("small_models")
 def test_the_command_makes_the_card_of_one_small_model(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)

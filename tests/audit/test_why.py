@@ -21,7 +21,7 @@ from audit.check import precision, why
 from audit.opening import open_model
 from audit.reading import reply_files
 
-# one of each kind; test_causes.py has them all
+# those that are quick to search; test_causes.py has all kinds
 CASES = [
     "llama no bos",
     "qwen3 prompt rendered twice",
@@ -31,7 +31,6 @@ CASES = [
     "qwen3 length penalty",
     "encoder another label",
     "llama random head",
-    "gemma2 int8 weights",
 ]
 UNKNOWN = ["encoder head moved by 1%", "encoder shuffled rows"]
 
@@ -80,6 +79,7 @@ def test_a_cause_in_half_precision_is_named_when_the_model_is_read_in_it(plant):
     assert line.startswith("It fed two beginning-of-sequence tokens.")
 
 
+@pytest.mark.nightly
 def test_scaling_of_positions_that_was_left_out_is_named_by_its_kind(plant):
     change = partial(planted_causes.usual_base, base=500_000.0)  # the file's own
     folder = planted_causes.checkpoint("llama")
@@ -131,6 +131,7 @@ def test_copies_of_a_few_texts_are_no_evidence(plant):
     assert explained(pd.concat([three] * 10, ignore_index=True)).code == 2
 
 
+@pytest.mark.nightly
 def test_a_large_offset_hides_no_difference(plant, tmp_path):
     _, rows = plant("encoder nothing")
     folder = shutil.copytree(planted_causes.checkpoint("encoder"), tmp_path / "offset")
