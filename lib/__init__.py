@@ -28,19 +28,11 @@ Three files to read first: models/heads (from a state to a reward), scoring/read
 read once) and search/gcg.
 """
 
-from importlib import import_module, metadata
 from pathlib import Path
 
 from .threads import share_cores
 
-__all__ = [
-    "InputError",
-    "ValueCardCallback",
-    "ends",
-    "load",
-    "score",
-    "score_vocabulary",
-]
+__version__ = "1.0.0"
 
 share_cores()  # before torch is loaded
 _HERE = Path(__file__).resolve().parent
@@ -57,16 +49,19 @@ class InputError(ValueError):
     """A problem that the reader can mend; its message is one line that names the remedy."""
 
 
-def __getattr__(name: str):
-    """Load these names when they are asked for, so that importing the library stays quick.
+if __name__ == "lib":
 
-    Under its installed name, the package gives audit's names: their `load` opens every form of a
-    reward model. That of lib opens plain checkpoints.
-    """
-    if __name__ != "lib" and name in __all__:
-        return getattr(import_module(".audit", __name__), name)
-    if name == "load":
-        return import_module(".models.reward_models", __name__).load
-    if name == "__version__":
-        return metadata.version("reward-model-values")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def load(name: str | Path, **options):
+        """Return the reward model of that nickname, hub id or folder: see
+        lib.models.reward_models.load.
+        """
+        from .models import reward_models  # here, because torch takes seconds to load
+
+        return reward_models.load(name, **options)
+
+else:
+    # Under its installed name, the package gives audit's names, each loaded when it is asked for:
+    # audit's `load` opens every form of a reward model.
+    from . import audit
+
+    __all__, __getattr__ = audit.__all__, audit.__getattr__

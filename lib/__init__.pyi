@@ -1,4 +1,4 @@
-# For editors and type checkers: the names that lib/__init__.py loads when they are asked for.
+# For editors and type checkers: the names that the package loads when they are asked for.
 from pathlib import Path
 
 from .audit import ValueCardCallback as ValueCardCallback

@@ -16,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import lib
 from lib import ROOT
 
 MB = 1_000_000
@@ -200,7 +201,7 @@ def test_the_version_is_the_same_wherever_it_is_written():
     latest, day = re.search(
         r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
     ).groups()
-    assert PYPROJECT["version"] == cited == latest
+    assert lib.__version__ == cited == latest
     assert f"date-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
 
 
