@@ -24,11 +24,12 @@ from transformers import AutoModelForCausalLM
 
 from lib.alignment import reachable
 from lib.io import hash_of_code, replacing
+from lib.scoring.vocabulary import score_replies
 from lib.tables import downloads, score_files
 from lib.tables.stems import stems
 from lib.trained import smollm2
 from lib.trained.saving import fingerprint
-from lib.trained.states import read
+from lib.trained.states import States, with_head
 
 LEARNING = reachable.PREDICTIONS.with_name("learning.csv")
 CLUSTERS = 60
@@ -139,7 +140,8 @@ def inputs(keep: bool = True):
             return load_file(file)["states"].astype(float)
         model = language_model if trained else untrained(language_model)
         text = score_files.ITEM_PROMPTS[prompt]
-        states = read(model, text, list(rated["item"])).numpy()
+        items = list(rated["item"])
+        states = score_replies(with_head(model, States()), text, items)
         if keep:
             with replacing(file) as part:
                 save_file({"states": states}, part)

@@ -12,7 +12,7 @@ from ..io import replacing, versions
 from ..models.heads import Head
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
-from ..scoring.vocabulary import score_inputs, score_replies
+from ..scoring.vocabulary import score_inputs
 from .saving import fingerprint
 
 KEPT = ROOT / "data" / "cache" / "states"
@@ -45,15 +45,9 @@ def with_head(base: LanguageModel, head: Head) -> RewardModel:
     )
 
 
-def read(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
-    """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt
-    is read once.
-    """
-    return torch.from_numpy(score_replies(with_head(base, States()), prompt, replies))
-
-
 def kept_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
-    """Return the states, as `read` does, from a file if an earlier call has written one.
+    """Return the state at the end of each reply to the prompt, (replies, d) float32, from a file if
+    an earlier call has written one.
 
     Its name is a hash of all that decides the states: weights, the ids that are read, versions.
     """
