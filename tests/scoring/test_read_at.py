@@ -54,7 +54,7 @@ def test_rewards_are_read_where_transformers_reads_them(folder, model):
 
 
 def test_a_pooling_that_config_json_names_is_refused(tmp_path):
-    rope = {"rope_type": "default", "rope_theta": 1e4}
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
     of_layers = {"full_attention": rope, "sliding_attention": rope}
     how = tiny.TWO_LAYERS | {"rope_parameters": of_layers}
     for pooling in ("eos", "mean"):
