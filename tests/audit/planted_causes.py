@@ -483,12 +483,12 @@ CAUSES = {
         "replies to 40", "gpt2", "encoder", turns=reply_cut(lambda reply, _: reply[:40])
     ),
     "reply cut to 12 tokens": case(
-        "replies to 12", "encoder", turns=reply_cut(twelve_tokens)
+        "replies to 12", "gemma2", turns=reply_cut(twelve_tokens)
     ),
 }
 UNKNOWN = {
     "head moved by 1%": case(
-        "^None fits", "encoder", change=partial(move_head, share=0.01)
+        "^None fits", "gemma2", change=partial(move_head, share=0.01)
     ),
     "head moved by 20%": case(
         "^None fits", "llama", change=partial(move_head, share=0.2)
