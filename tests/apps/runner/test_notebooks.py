@@ -24,7 +24,7 @@ RECORDS: dict[str, dict] = {
     # the head of the notebook's own twelve lines is as good as the committed one
     "00_a_small_reward_model": {
         "rho": 0.81,
-        "ours": near(0.8, abs=0.03),
+        "ours": near(0.74, abs=0.03),
         "spread": near(0.58, abs=0.03),
         "spread_alone": near(0.7, abs=0.03),
     },
