@@ -45,8 +45,6 @@ FEWER = {
         "few": 32,
         "repeats": 2,
     },
-    "09": {"resamples": 20},
-    "10": {"resamples": 20},
     "12": {"steps": 40},
 }
 GROUPS = ["women", "men", "immigrants", "lesbians", "muslims", "christians", "teachers"]
