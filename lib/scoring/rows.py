@@ -81,7 +81,7 @@ def laid_out(rows: list[Row], are_trees: bool = True) -> Rows:
         for _, path in row
     ]
     each = np.array([*chain(*nodes)])
-    depth = np.array([*chain(*(range(len(path)) for path in nodes))])
+    depth = np.array([*chain(*map(range, map(len, nodes)))])
     ids, depths = np.zeros((2, len(rows), width), np.int64)
     ids.flat[each] = [*chain(*replies)]
     depths.flat[each] = depth

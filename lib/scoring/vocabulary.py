@@ -75,6 +75,7 @@ def score_vocabulary(
     InputError for rewards that are not finite, and, without `overwrite`, for a table of other
     settings.
     """
+    path = Path(path)
     for name in prompts:
         scores.checked_prompt(name)
     tokens = conversations.vocabulary(model.tokenizer, token_ids)
@@ -189,5 +190,4 @@ def about_run(model: RewardModel) -> dict:
 
 
 def _hash_of(value: object) -> str:
-    text = json.dumps(value, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
