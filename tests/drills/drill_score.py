@@ -211,7 +211,7 @@ def test_with_too_little_memory(project, wide, undisturbed_wide):
     # each tensor takes new pages, none that an earlier one left; a thread's stack counts as well
     pages = {"MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
     alone = os.environ | pages | {"TOKENIZERS_PARALLELISM": "false"}
-    given = [sys.executable, "-c", LIMITED, str(16 * MB), *command(wide)[3:]]
+    given = [sys.executable, "-c", LIMITED, str(4 * MB), *command(wide)[3:]]
     spoilt = subprocess.run(
         given, cwd=project, capture_output=True, text=True, env=alone
     )
