@@ -10,6 +10,7 @@ import nbformat
 import pytest
 import tiny
 from conftest import copy_project
+from fewer import FEWER
 
 from lib.apps.runner.jobs import MADE
 from lib.tables import lexicons
@@ -17,21 +18,6 @@ from lib.tables import lexicons
 MODELS = {"one": "linear_gemma2", "two": "qrm_llama", "three": "linear_qwen3"}
 TEXTS = 30_000  # the signs of all pairs of them would take 7.2 GB
 LEAST, MOST = 0.1, 4  # GB; a kernel with pandas has more than .1
-FEWER = {
-    "02": {"resamples": 50},
-    "03": {"shuffles": 40},
-    "07": {"resamples": 20},
-    "08": {
-        "budget": 32,
-        "large_budget": 64,
-        "long_budget": 8,
-        "swaps": 100,
-        "few": 32,
-        "repeats": 2,
-    },
-    "09": {"resamples": 20},
-    "10": {"resamples": 20},
-}
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("memory")]
 
 

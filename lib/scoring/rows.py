@@ -54,6 +54,7 @@ def rows_of(replies: Sequence[Ids], width: int) -> list[Row]:
     path: list[int] = []
     for reply in replies:
         shared = 0
+        # as far as both have the same token; a slice beyond the end is empty
         while last[shared : shared + 1] == reply[shared : shared + 1] != ():
             shared += 1
         used = path[-1] + 1 if path else width

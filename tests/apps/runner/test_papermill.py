@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import tiny
 from conftest import copy_project, link_or_copy
+from fewer import FEWER
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from papermill.iorw import load_notebook_node
@@ -32,21 +33,6 @@ from lib.trained import saving, states
 
 # as S-Gem-27B-v0.2 and N-Lla-8B
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}
-FEWER = {
-    "00": {"heads": 3},
-    "02": {"resamples": 20},
-    "03": {"shuffles": 40},
-    "07": {"resamples": 20},
-    "08": {
-        "budget": 32,
-        "large_budget": 64,
-        "long_budget": 8,
-        "swaps": 100,
-        "few": 32,
-        "repeats": 2,
-    },
-    "12": {"steps": 40},
-}
 GROUPS = ["women", "men", "immigrants", "lesbians", "muslims", "christians", "teachers"]
 NUMBERS = [path.name[:2] for path in find_notebooks(ROOT / "notebooks")]
 ALONE = {"OMP_NUM_THREADS": "1", "DATA_MIRROR": "", "TQDM_DISABLE": "1"}
