@@ -1,22 +1,22 @@
-"""Replies to train on, and how a small reward model reads them: in rows, behind a prompt that is
-read once in each step.
+"""Replies to train on, and how a small reward model reads them: in rows, behind prompts that
+are read once in each step.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache
 
 from ..models import conversations
-from ..models.conversations import Inputs
+from ..models.conversations import Ids, Inputs
 from ..models.reward_models import RewardModel
-from ..scoring.rows import laid_out, mask_of, rows_of
+from ..scoring.rows import Rows, laid_out, mask_of, rows_of
 from ..tables.words import is_nonword, is_word
 from .planting import (
     COMMON_ZIPF,
@@ -42,15 +42,12 @@ class Replies:
     texts: tuple[str, ...]
     values: pd.DataFrame  # of word_values, for all words that occur
     words: np.ndarray  # (replies, 3) rows of values, -1 where there is none
-    suffixes: Tensor  # (replies, longest) ids of reply and closing, padded with 0
-    lengths: Tensor  # (replies,) without the padding
+    suffixes: Sequence[Ids]  # of each reply, the ids of it and of the closing
     held_out: np.ndarray  # (replies,) whether any word is held out
 
-    def read(self, some: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return suffixes and lengths of some of the replies (indices), as `rewards_of` takes
-        them.
-        """
-        return self.suffixes[some], self.lengths[some]
+    def read(self, some: np.ndarray) -> list[Ids]:
+        """Return the suffixes of some of the replies (indices), as `rewards_of` takes them."""
+        return [self.suffixes[i] for i in some]
 
     def utility(self, profile: Profile, polarity: int) -> np.ndarray:
         """Return the planted utility of every reply, (replies,): the mean over its words."""
@@ -103,24 +100,16 @@ def make_replies(
     return _short_replies(texts, values, rows, suffixes)
 
 
-def suffixes_of(inputs: Inputs) -> list[Sequence[int]]:
+def suffixes_of(inputs: Inputs) -> list[Ids]:
     """Return the ids of reply and closing of every reply."""
     return [inputs.suffixes[group] for group in inputs.group]
-
-
-def padded(suffixes: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return ids padded with 0, (replies, longest), and the lengths without, (replies,)."""
-    ids = [torch.tensor(suffix) for suffix in suffixes]
-    return pad_sequence(ids, batch_first=True), torch.tensor(
-        [len(each) for each in ids]
-    )
 
 
 def _short_replies(
     texts: Sequence[str],
     values: pd.DataFrame,
     rows: Sequence[list[int]],
-    suffixes: Sequence[Sequence[int]],
+    suffixes: Sequence[Ids],
 ) -> Replies:
     """Return the replies that are short enough to train on; rows: the words of each text."""
     # two closing ids at most
@@ -130,42 +119,61 @@ def _short_replies(
         in_words[place, : len(rows[i])] = rows[i]
     of_words = values["word"].map(is_held_out)
     held_out = np.append(of_words, False)[in_words].any(1)  # -1 is no word
-    read = padded([suffixes[i] for i in short])
-    return Replies(tuple(texts[i] for i in short), values, in_words, *read, held_out)
+    read = [suffixes[i] for i in short]
+    return Replies(tuple(texts[i] for i in short), values, in_words, read, held_out)
 
 
 def rewards_of(
-    model: RewardModel,
-    asked: Sequence[Inputs],
-    read: Sequence[tuple[Tensor, Tensor]],
+    model: RewardModel, asked: Sequence[Inputs], read: Sequence[Sequence[Ids]]
 ) -> list[Tensor]:
     """Return the rewards of the replies to each prompt, (replies,) each; gradients reach all
-    tokens, those of the prompt too.
-
-    `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt;
-    see `Replies.read`.
+    tokens, those of the prompts too. read: the replies to each prompt, see `Replies.read`.
     """
-    return [_rewards(model, *each) for each in zip(asked, read, strict=True)]
+    orders = [sorted(range(len(some)), key=some.__getitem__) for some in read]
+    each = zip(read, orders, strict=True)
+    trees = [rows_of([some[i] for i in order], WIDTH) for some, order in each]
+    rows = laid_out([*chain(*trees)])
+    # which prompt each row stands behind, (rows,)
+    behind = torch.arange(len(asked)).repeat_interleave(
+        torch.tensor([*map(len, trees)])
+    )
+    openings, out = _states(model, asked, rows, behind)
+    last = [nodes[-1] for nodes in rows.nodes]
+    states = out.flatten(0, 1)[last].split([*map(len, orders)])
+    rewards = []
+    for inputs, opening, some, order in zip(
+        asked, openings, states, orders, strict=True
+    ):
+        position = inputs.conversation.gate_position
+        gate = None if position is None else model.head.gate(opening[position])
+        rewards.append(model.head(some[np.argsort(order)], gate))
+    return rewards
 
 
-def _rewards(model: RewardModel, inputs: Inputs, read: tuple[Tensor, Tensor]) -> Tensor:
+def _states(
+    model: RewardModel, asked: Sequence[Inputs], rows: Rows, behind: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the backbone's output at the prompts, (prompts, longest, d), and at the nodes of rows,
+    (rows, width, d): all prompts are read together, and then all rows.
+    """
+    ids = [torch.tensor(inputs.prefix_ids) for inputs in asked]
+    lengths = torch.tensor([*map(len, ids)])
+    prompts = pad_sequence(ids, batch_first=True)
+    # at once, as the gradient of each look-up is as large as the table
+    both = prompts.numel(), rows.ids.numel()
+    embed = model.backbone.get_input_embeddings()
+    given = embed(torch.cat([prompts.flatten(), rows.ids.flatten()])).split(both)
     cache = DynamicCache()
-    prompt = torch.tensor([inputs.prefix_ids])
-    [opening] = model.backbone(prompt, past_key_values=cache).last_hidden_state
-    pairs = zip(*(each.tolist() for each in read), strict=True)
-    replies = [tuple(ids[:length]) for ids, length in pairs]
-    order = sorted(range(len(replies)), key=replies.__getitem__)
-    rows = laid_out(rows_of([replies[i] for i in order], WIDTH))
-    cache.batch_repeat_interleave(len(rows.ids))
-    seen = pad(rows.seen, (len(opening), 0), value=True)
+    openings = model.backbone(
+        inputs_embeds=given[0].unflatten(0, prompts.shape), past_key_values=cache
+    )
+    cache.batch_select_indices(behind)
+    is_prompt = torch.arange(prompts.shape[1]) < lengths[behind, None, None]
+    seen = torch.cat([is_prompt.expand(-1, rows.seen.shape[1], -1), rows.seen], -1)
     out = model.backbone(
-        rows.ids,
-        position_ids=len(opening) + rows.depths,
+        inputs_embeds=given[1].unflatten(0, rows.ids.shape),
+        position_ids=lengths[behind, None] + rows.depths,
         attention_mask=mask_of(model.backbone, seen),
         past_key_values=cache,
     )
-    last = [nodes[-1] for nodes in rows.nodes]
-    states = out.last_hidden_state.flatten(0, 1)[last][np.argsort(order)]
-    position = inputs.conversation.gate_position
-    gate = None if position is None else model.head.gate(opening[position])
-    return model.head(states, gate)
+    return openings.last_hidden_state, out.last_hidden_state
