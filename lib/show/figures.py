@@ -46,6 +46,7 @@ NEGATIVE = "#762a83"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 # stands in every picture of the embedded models
 PLANTED = "small models, values planted"
+SAVED_DPI, SHOWN_DPI = 150, 100  # dots per inch of a picture's file, and in a notebook
 
 
 # --- style and palette ----------------------------------------------------------------------------
@@ -93,9 +94,13 @@ class Chart(Figure):
 
     alt = ""  # stands for the picture where it cannot be seen
     file = ""  # the name of its picture
+    shown = (
+        b""  # the picture in a notebook, once it is saved: drawing it again takes long
+    )
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
-        return _png(self, dpi=100), {"alt": self.alt, "file": self.file}
+        png = self.shown or _png(_drawn(self, dpi=SHOWN_DPI))
+        return png, {"alt": self.alt, "file": self.file}
 
     def __repr__(self) -> str:
         return f"figure: {self.alt}"
@@ -122,8 +127,11 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
         corner = {"ha": "right", "va": "bottom", "fontsize": 10, "color": GREY}
         figure.text(0.995, 1.005, PLANTED, **corner)
     path = collection.figures / f"{name}.png"
+    picture = _drawn(figure, dpi=SAVED_DPI)
     with replacing(path) as part:
-        part.write_bytes(_png(figure, dpi=150))
+        part.write_bytes(_png(picture))
+    size = [side * SHOWN_DPI // SAVED_DPI for side in picture.size]
+    figure.shown = _png(picture.resize(size, Image.Resampling.LANCZOS))
     alt = alt or figure.get_suptitle().replace(r"\$", "$")
     figure.alt = " ".join(alt.split())
     figure.file = path.name
@@ -143,31 +151,24 @@ def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     return write_csv(frame, path, digits=6)
 
 
-def _png(figure: Figure, dpi: int) -> bytes:
+def _drawn(figure: Figure, dpi: int) -> Image.Image:
     file = io.BytesIO()
-    # no date and no version is written, so that equal figures are equal files
     with mpl.rc_context(RC_PARAMS):
-        figure.savefig(
-            file,
-            format="png",
-            dpi=dpi,
-            bbox_inches="tight",
-            metadata={"Software": None},
-        )
-    return smaller(file.getvalue())
+        figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight")
+    return Image.open(file).convert("RGB")
 
 
-def smaller(png: bytes) -> bytes:
+def _png(picture: Image.Image) -> bytes:
     """Return the picture in 256 colours, which a chart hardly needs more of, at a third of the
-    size.
+    size. No date and no version is written, so that equal pictures are equal files.
     """
     file = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB")
-    picture.quantize(
+    fewer = picture.quantize(
         256,
         method=Image.Quantize.FASTOCTREE,
         dither=Image.Dither.NONE,
-    ).save(file, "PNG", optimize=True)
+    )
+    fewer.save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
