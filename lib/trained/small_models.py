@@ -30,6 +30,7 @@ from .reading import Replies, make_replies, rewards_of
 from .saving import TRAINED
 
 STEPS = 360
+JUDGED = 4000  # replies by which a trained model is judged
 RATE = 4e-3  # of learning, for a model of width 64
 WARM_UP = 20  # steps over which the learning rate rises
 BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01  # of AdamW
@@ -91,7 +92,7 @@ def train(
         report = {"nickname": profile.nickname, "seed": seed, "steps": steps}
         report["loss"] = float(np.mean(losses[-50:]))
         # taste is noise: it does not generalise
-        report |= _judge(model, replies, replace(profile, label_noise=0.0))
+        report |= _judge(model, replies, replace(profile, label_noise=0.0), rng)
         last = getattr(model.head, "score", None) or model.head.regression_layer
         with torch.no_grad():  # preferences fix rewards up to their unit only
             last.weight.mul_(profile.scale)
@@ -195,21 +196,20 @@ def _losses(
     return loss_at
 
 
-def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
-    """Return pair accuracy for replies of one word, seen and held out, and Kendall's tau of
+def _judge(
+    model: RewardModel, replies: Replies, profile: Profile, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return pair accuracy for some replies of one word, seen and held out, and Kendall's tau of
     greatest and worst.
     """
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
+    single = rng.choice(single, min(JUDGED, len(single)), replace=False)
     held_out = replies.held_out[single]
     rewards, accuracies = [], []
     for polarity, prompt in ((1, planting.GREATEST), (-1, planting.WORST)):
         asked = [model.inputs_for(prompt, ["love"])]
         with torch.no_grad():
-            parts = [
-                rewards_of(model, asked, [replies.read(part)])[0]
-                for part in np.array_split(single, 8)
-            ]
-        given = torch.cat(parts).numpy()
+            given = rewards_of(model, asked, [replies.read(single)])[0].numpy()
         utility = replies.utility(profile, polarity)[single]
         rewards.append(given)
         accuracies.append(
