@@ -130,6 +130,9 @@ def heat_map(
     """
     low, high = limits
     rows, columns = (list(map(model_label, names)) for names in matrix.axes)
+    # seaborn draws the figure to see whether names overlap: without its axes, which takes no time
+    for each in axes.figure.axes:
+        each.set_visible(False)
     seaborn.heatmap(
         matrix,
         ax=axes,
@@ -144,6 +147,8 @@ def heat_map(
         yticklabels=rows,
         xticklabels=columns,
     )
+    for each in axes.figure.axes:
+        each.set_visible(True)
     axes.set(xlabel="", ylabel="")
     axes.tick_params(axis="x", rotation=rotation, labelsize=12)
     axes.tick_params(axis="y", rotation=0, labelsize=12)
