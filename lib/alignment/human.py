@@ -27,7 +27,7 @@ def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
         twice = table.index[table.index.duplicated()]
         if len(twice):
             raise InputError(f"{name} hold {twice[0]!r} twice; keep one row per item")
-    both = rewards.index[rewards.index.isin(people.index)]
+    both = rewards.index.intersection(people.index, sort=False)
     ratings = people.loc[both]
     missing = pd.DataFrame(ratings).isna().any(axis=1)
     if missing.any():

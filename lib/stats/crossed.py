@@ -129,7 +129,7 @@ def _added_up(influence: pd.DataFrame, cluster: Cluster) -> pd.DataFrame:
     """Return the influence of each cluster of words, clusters x models: what its words move
     together.
     """
-    labels = np.array(cluster(map(str, influence.index)), dtype=object)
+    labels = np.array(cluster(map(str, influence.index.tolist())), dtype=object)
     return influence.groupby(labels, sort=False).sum(min_count=1)
 
 

@@ -175,7 +175,9 @@ def join(
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)
-        rows = rows[rows["word"].isin(words["word"])]  # quicker than the join
+        # quicker than the join, and than texts of pandas' own type, which are looked up singly
+        is_there = rows["word"].astype(object).isin(words["word"].astype(object))
+        rows = rows[is_there]
         words = words.merge(rows, on="word")
     if words.empty:
         raise InputError(

@@ -21,7 +21,8 @@ def known_words(table: pd.DataFrame) -> pd.DataFrame:
         text.map(is_nonword) & text.map(str.isascii) & ~text.str.contains(CONTROL_TOKEN)
     )
     word = text.mask(~is_code, text.str.lower())
-    is_known = is_code | word.isin({*sentiment().index, *word_kinds().index})
+    listed = {*sentiment().index, *word_kinds().index}
+    is_known = is_code | word.astype(object).isin(listed)  # singly, texts take long
     is_known |= text.map(
         lambda text: text.isascii() and is_word(text) and zipf(text) > COMMON_ZIPF
     )
