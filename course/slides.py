@@ -50,9 +50,9 @@ def slide_of(
     if not shown or says not in "\n".join(texts):
         raise InputError(f"{path.name} has no cell {shows!r}, or does not say: {says}")
     title = f"# {asks}\n\nSession {session}, notebook {notebook}"
-    return nbformat.v4.new_code_cell(
-        outputs=[in_words(title), *shown[0], in_words(says)]
-    )
+    outputs = [in_words(title), *shown[0], in_words(says)]
+    # else nbformat draws an id, and each page is another one
+    return nbformat.v4.new_code_cell(outputs=outputs, id=f"{notebook}-{shows}")
 
 
 def in_words(text: str) -> nbformat.NotebookNode:

@@ -88,7 +88,6 @@ def running_jobs() -> list[psutil.Process]:
     return [one for one in children if "ray::carry_out" in "".join(one.cmdline())]
 
 
-@pytest.mark.nightly
 def test_killed_workers_begin_again_and_a_failing_model_fails_alone(
     project, checkpoint, nodes, write_notebook
 ):

@@ -132,6 +132,8 @@ def shown_in_one_kernel(project: Path, number: str, *runs: dict) -> list[list]:
                 output.pop("execution_count", None)
                 if "text" in output:  # two runs take other times
                     output["text"] = re.sub(r"\d[\d.]* s\b", "", output["text"])
+                if "seconds" in output.get("data", {}).get("text/plain", ""):
+                    output.clear()
     return shown
 
 
@@ -145,7 +147,7 @@ def test_a_second_run_in_one_kernel_shows_what_a_fresh_one_shows(
     """The first run has other parameters, and only one model, so that it may end early."""
     given = given_to(project, number)
     [fresh] = shown_in_one_kernel(project, number, given)
-    assert "error" not in {one.output_type for one in itertools.chain(*fresh)}
+    assert not [one for one in itertools.chain(*fresh) if "ename" in one]
     other, again = shown_in_one_kernel(project, number, given | OTHERS, given)
     assert again == fresh != other
 
