@@ -54,11 +54,10 @@ def test_notebook_01_scores_each_model(project, name):
     assert LEAST < peak_of(project, "01", model=model, collection="large") < MOST
 
 
-@pytest.mark.parametrize("number", [f"{number:02d}" for number in range(2, 12)])
+# not 08, which searches replies that can be typed: no merge makes these words
+@pytest.mark.parametrize("number", [f"{n:02d}" for n in range(2, 12) if n != 8])
 def test_a_notebook_on_30_000_shared_texts_stays_below_4_gb(project, number):
     given = FEWER.get(number, {}) | {"collection": "large"}
-    if number == "08":  # no text is read as these words, as no merge makes them
-        given |= {"model": str(project / "models" / "one"), "reply_mode": "ids"}
     assert LEAST < peak_of(project, number, **given) < MOST
 
 
