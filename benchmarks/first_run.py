@@ -1,10 +1,13 @@
 """Where the time of `make reproduce` goes, as papermill and the trainings noted it.
 
 Run after it, in a fresh clone: python -m benchmarks.first_run
+Beside an older commit, with the seconds of make reproduce here and there, in turn on one machine:
+python -m benchmarks.first_run 600 8c7fdf4 800
 """
 
 import json
 import os
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -57,9 +60,15 @@ def trainings(folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
     return found.sort_values("s", ascending=False, ignore_index=True)
 
 
-def main() -> None:
+def main(here: str = "", commit: str = "", there: str = "") -> None:
     found, trained = notebooks(), trainings()
     begun = found["begun"].min()
+    beside = ""
+    if commit:
+        beside = f"""
+In turn on this machine, `make reproduce` took {here} s, and {there} s at commit {commit}:
+{float(here) / float(there):.2f} of the time.
+"""
     text = f"""# The first run
 
 `make reproduce` in a fresh clone, written by `python -m benchmarks.first_run`. {machine("cpu")}
@@ -68,6 +77,7 @@ makes about {os.cpu_count()}). With more, seconds are too long.
 
 From the start of the first notebook, the real model's first words are there after
 {first_words_at() - begun:.0f} s, and the last page after {found["ended"].max() - begun:.0f} s.
+{beside}
 The trainings of {len(trained)} small models, each in one process, take {trained["s"].sum():.0f} s
 by the clock, at most {os.cpu_count()} at once.
 
@@ -80,4 +90,4 @@ by the clock, at most {os.cpu_count()} at once.
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
