@@ -44,7 +44,7 @@ test: $(INSTALLED) ## run all tests but those of make nightly
 	@$(TESTS) -m "not nightly"
 
 nightly: $(INSTALLED) ## simulations of coverage, drills (kills, full disks, changed files), and every planted fault
-	@$(TESTS) -m "nightly or drill" -o python_files='test_*.py drill_*.py' tests/test_memory.py tests
+	@$(subst --no-loadscope-reorder,,$(TESTS)) -m "nightly or drill" -o python_files='test_*.py drill_*.py'
 	@$(PY) tests/faults.py
 	@$(PY) tests/oldest.py
 

@@ -187,13 +187,13 @@ sys.exit(run.main(sys.argv[1:]))
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory) -> Path:
-    """A model that needs some 350 MB for its largest batch: each of 1,800 tokens takes three
-    times 64 kB in a layer.
+    """A model that needs some 100 MB for a single row of 128 tokens: each takes three times 256 kB
+    in a layer. A thread that ends gives back much less.
     """
     folder = tmp_path_factory.mktemp("wide")
     words = [f"word{i}" for i in range(600)]
     return tiny.make_checkpoint(
-        folder, "linear_llama", intermediate_size=2**14, vocabulary=words
+        folder, "linear_llama", intermediate_size=2**16, vocabulary=words
     )
 
 
