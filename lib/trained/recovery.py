@@ -22,7 +22,8 @@ def known_words(table: pd.DataFrame) -> pd.DataFrame:
     )
     word = text.mask(~is_code, text.str.lower())
     listed = {*sentiment().index, *word_kinds().index}
-    is_known = is_code | word.astype(object).isin(listed)  # singly, texts take long
+    # as Python's own strings: pandas looks its own texts up one by one
+    is_known = is_code | word.astype(object).isin(listed)
     is_known |= text.map(
         lambda text: text.isascii() and is_word(text) and zipf(text) > COMMON_ZIPF
     )
