@@ -175,7 +175,7 @@ def join(
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)
-        # quicker than the join; as Python's own strings, as pandas looks its own texts up one by one
+        # quicker than the join; as Python's strings, as pandas looks its own texts up one by one
         is_there = rows["word"].astype(object).isin(words["word"].astype(object))
         rows = rows[is_there]
         words = words.merge(rows, on="word")
