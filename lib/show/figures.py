@@ -94,9 +94,8 @@ class Chart(Figure):
 
     alt = ""  # stands for the picture where it cannot be seen
     file = ""  # the name of its picture
-    shown = (
-        b""  # the picture in a notebook, once it is saved: drawing it again takes long
-    )
+    # the picture in a notebook, once it is saved: drawing it again takes long
+    shown = b""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         png = self.shown or _png(_drawn(self, dpi=SHOWN_DPI))

@@ -147,8 +147,9 @@ def test_a_second_run_in_one_kernel_shows_what_a_fresh_one_shows(
     """The first run has other parameters, and only one model, so that it may end early."""
     given = given_to(project, number)
     [fresh] = shown_in_one_kernel(project, number, given)
-    # a notebook may end early, in a sentence
-    assert {one.get("ename") for one in itertools.chain(*fresh)} <= {None, "SystemExit"}
+    # on these models, 10 ends early, in a sentence
+    early = {"SystemExit"} if number == "10" else set()
+    assert {one.get("ename") for one in itertools.chain(*fresh)} <= {None} | early
     other, again = shown_in_one_kernel(project, number, given | OTHERS, given)
     assert again == fresh != other
 
