@@ -2,6 +2,8 @@
 corrected (RSA).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from scipy.stats import linregress
@@ -31,18 +33,20 @@ def regress(
     return OLS(outcome, design).fit()
 
 
-def effects(matrix: pd.DataFrame, predictors: Predictors) -> pd.DataFrame:
+def effects(
+    matrix: pd.DataFrame, predictors: Predictors, of: Sequence[str] = ()
+) -> pd.DataFrame:
     """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval
-    and p-values.
+    and p-values. of: some of the predictors; without names, all of them.
 
     p is from the permutation test that shuffles the models' names (relabelling.p_of). The interval
     holds the effects that this test does not reject.
     """
     b = regress(matrix, predictors).params
     rows = {}
-    for factor in predictors:
-        shares, reach = relabelling.relabelled(matrix, predictors, factor)
-        low, high = relabelling.interval(shares, reach)
+    for factor in of or predictors:
+        shares = relabelling.relabelled(matrix, predictors, factor)
+        low, high = relabelling.interval(shares)
         rows[factor] = {
             "b": float(b[factor]),
             "ci_low": low,
@@ -96,7 +100,7 @@ def shuffled_control(
         for order in orders:
             shuffled = x[np.ix_(order, order)]
             p.append(linregress(shuffled.ravel(), outcome).pvalue)
-        alone, _ = relabelling.relabelled(matrix, {name: theory}, name)
+        alone = relabelling.relabelled(matrix, {name: theory}, name)
         shares[name] = {
             "published": np.mean(np.array(p) < 0.05),
             "corrected": relabelling.size_of_mantel(alone),

@@ -16,7 +16,7 @@ from scipy.spatial.distance import squareform
 
 PERMUTATIONS = 10_000  # of more than EXACT models
 EXACT = 10  # models, 3,628,800 relabellings: a few seconds
-AT_ONCE = 8_000  # relabellings in memory
+AT_ONCE = 1_000  # relabellings, as a processor keeps their pairs at hand
 # orders that only swap equal models give the observed value up to rounding
 SLACK = 1e-9
 
@@ -38,11 +38,8 @@ def orders(n: int) -> ndarray:
     return np.vstack([observed, permuted]).T
 
 
-def relabelled(
-    matrix: pd.DataFrame, predictors: Predictors, name: str
-) -> tuple[ndarray, float]:
-    """Return the products of a relabelled predictor with the outcome and with itself, (2, orders),
-    and the size of an effect that would explain the outcome alone.
+def relabelled(matrix: pd.DataFrame, predictors: Predictors, name: str) -> ndarray:
+    """Return the products of a relabelled predictor with the outcome and with itself, (2, orders).
 
     Double semi-partialling: the residual of the predictor given the others is permuted (Dekker,
     Krackhardt and Snijders 2007, Psychometrika 72, 563-581). Each product is divided by the length
@@ -60,13 +57,13 @@ def relabelled(
     every = orders(len(square))
     shares = []
     for start in range(0, every.shape[1], AT_ONCE):
-        some = every[:, start : start + AT_ONCE].astype(int)
+        some = every[:, start : start + AT_ONCE]
         # (pairs, orders)
         moved = square.take(len(square) * some[first] + some[second])
         sums = weights @ moved
         left = total - (sums[2:] ** 2).sum(axis=0)
         shares.append(sums[:2] / np.sqrt(np.maximum(left, 1e-12 * total)))
-    return np.hstack(shares), float(np.sqrt(free @ free / total))
+    return np.hstack(shares)
 
 
 def p_of(shares: ndarray, effect: float = 0.0) -> float:
@@ -93,27 +90,26 @@ def size_of_mantel(shares: ndarray) -> float:
     return float((1 - smaller / len(every) < 0.05).mean())
 
 
-def interval(shares: ndarray, reach: float) -> tuple[float, float]:
-    """Return the smallest and the largest effect that the test does not reject: p >= .05.
+def interval(shares: ndarray) -> tuple[float, float]:
+    """Return the smallest and the largest effect that the test does not reject: p >= .05. They are
+    infinite where no effect is rejected.
 
-    `shares` and `reach`: see relabelled. The ends are found by bisection, to a thousandth of their
-    distance from the estimate.
+    A relabelling with the products a and c (`shares`, see relabelled) is as strong as the observed
+    order, with a_0 and c_0, for every effect between (a_0 - a) / (c_0 - c) and (a_0 + a) / (c_0 +
+    c). All of these ranges hold the estimate, a_0 / c_0, so p falls on both sides of it, and each
+    end is the end of a range.
     """
-    estimate = float(shares[0, 0] / shares[1, 0])
-
-    def end(step: float) -> float:
-        near, far = estimate, estimate + step
-        while p_of(shares, far) >= 0.05 and abs(far) < 1e6 * reach:
-            near, far = far, far + 2 * (far - estimate)
-        for _ in range(10):
-            middle = (near + far) / 2
-            if p_of(shares, middle) < 0.05:
-                far = middle
-            else:
-                near = middle
-        return far
-
-    return end(-reach), end(reach)
+    a, c = shares
+    # orders that only swap equal models are as strong for any effect
+    others = np.abs(c) < c[0] * (1 - SLACK)
+    needed = -(-len(c) // 20) - np.count_nonzero(~others)
+    if needed <= 0:
+        return -np.inf, np.inf
+    a, c, a_0, c_0 = a[others], c[others], a[0], c[0]
+    ends = np.sort([(a_0 - a) / (c_0 - c), (a_0 + a) / (c_0 + c)], axis=0)
+    low = np.partition(ends[0], needed - 1)[needed - 1]
+    high = np.partition(ends[1], -needed)[-needed]
+    return float(low), float(high)
 
 
 def observations(
