@@ -83,7 +83,7 @@ def plan(study: Collection, models: Mapping[str, str]) -> list[Job]:
             parameters = {"collection": study.name} | given
             collection = Collection(parameters["collection"])
             jobs.append(Job(collection, notebook, model, parameters))
-    jobs = [replace(job, needs=_needs(job, jobs)) for job in jobs]
+    jobs = [replace(job, needs=needs_of(job, jobs)) for job in jobs]
 
     def turn(job: Job) -> tuple[bool, int, int]:
         """First what is about the real model, what waits for least, and what most wait for."""
@@ -93,9 +93,9 @@ def plan(study: Collection, models: Mapping[str, str]) -> list[Job]:
     return sorted(jobs, key=turn)
 
 
-def _needs(job: Job, jobs: Iterable[Job]) -> frozenset[str]:
-    """Return what a job waits for: the models that it is about, and the notebooks and small models
-    that it declares.
+def needs_of(job: Job, jobs: Iterable[Job]) -> frozenset[str]:
+    """Return which of these jobs a job waits for: the models that it is about, and the notebooks
+    and small models that it declares.
     """
     if not job.notebook:
         return frozenset()
@@ -104,7 +104,7 @@ def _needs(job: Job, jobs: Iterable[Job]) -> frozenset[str]:
     return frozenset(named).union(
         other.name
         for other in jobs
-        if other.collection == job.collection
+        if other.collection in (job.collection, *job.collection.parts)
         if not other.notebook or other.notebook.name[:2] in declared
         if not job.model or other.model in ("", job.model)
     )

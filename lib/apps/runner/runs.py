@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
 
 from ... import ROOT
 from ...io import lock, shown_path, visible
@@ -22,7 +23,7 @@ from ...tables.collection import (
 from ...tables.registry import find_models, study_of
 from ...threads import end_with_parent
 from .front import write_index
-from .jobs import REAL, Job, key_of, plan, what_all_read
+from .jobs import REAL, Job, key_of, needs_of, plan, what_all_read
 
 
 def carry_out(job: Job) -> None:
@@ -137,5 +138,7 @@ def published() -> int:
         score_files.import_vocabulary()
     except downloads.Unreachable as error:
         print(f"not to be had: {studies.pop()}: {error}")
+    planned = [job for study in [*studies, PUBLISHED] for job in plan(study, {})]
     # the scorecard corrects all tests together, so it waits until all are there
-    return max(run_here(study, plan(study, {})) for study in [*studies, PUBLISHED])
+    jobs = [replace(job, needs=needs_of(job, planned)) for job in planned]
+    return run_here(PUBLISHED, jobs)
