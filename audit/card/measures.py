@@ -7,6 +7,7 @@ EloEverything. They are kept in data/card/.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -275,8 +276,11 @@ def p_of_mean(changes: np.ndarray) -> np.ndarray:
     return 2 * stats.t.sf(t, changes.shape[1] - 1)
 
 
+@cache
 def lexicon(name: str) -> pd.Series:
-    """Return word -> the number that a lexicon gives it, such as sentiment or frequency."""
+    """Return word -> the number that a lexicon gives it, such as sentiment or frequency; not to be
+    changed, as pandas' index of its words is kept with it.
+    """
     listed = lexicons.load(name)
     return listed.corrected.set_index("word")[listed.quantity]
 
