@@ -4,8 +4,7 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 SOURCES := lib audit course tests notebooks benchmarks
 # Two files of tests at a time, each on one thread, in the order that tests/conftest.py gives them.
-# What is compiled for them is kept, whatever the shell says: a fifth of the time in which tests are collected.
-TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # As lib/threads.py does for commands and notebooks, here for tests, and for the processes that all of these start.
 # Threads that wait for each other give way to other work; otherwise a busy machine is many times slower.
@@ -13,6 +12,9 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Memory that is freed stays with its process (glibc): else each large tensor costs new pages, a fifth of some trainings.
 export MALLOC_MMAP_THRESHOLD_ ?= 134217728
 export MALLOC_TRIM_THRESHOLD_ ?= 536870912
+
+# What Python compiles is kept, whatever the shell says: each notebook and each test process would compile it again.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help install reproduce published score check why card compare lab quick quick_tests test lint same times nightly unchanged gate
@@ -110,8 +112,11 @@ unchanged: ## does make published write the committed tables and figures again, 
 # executed, and execute only what these did not, and build the site; published comes first, as it renews tables that the
 # notebooks read.
 # DATA_MIRROR names a folder with the published files, where there is one.
-gate: lint $(if $(wildcard $(DATA_MIRROR)),published unchanged) reproduce ## all that has to pass before a change is kept: .ci/run
-	@$(MAKE) test
+gate: $(INSTALLED) ## all that has to pass before a change is kept: .ci/run
+	@$(MAKE) --no-print-directory -j 2 lint $(if $(wildcard $(DATA_MIRROR)),published)
+	@$(if $(wildcard $(DATA_MIRROR)),$(MAKE) --no-print-directory unchanged)
+	@$(MAKE) --no-print-directory reproduce
+	@$(MAKE) --no-print-directory test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.
 $(INSTALLED): pyproject.toml requirements.lock
