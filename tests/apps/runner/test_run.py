@@ -12,11 +12,11 @@ import nbformat
 import psutil
 import pytest
 from conftest import recorded
-from refresh import refresh
 
 from lib import ROOT, InputError, run
 from lib.apps.runner import runs
 from lib.apps.runner.jobs import plan
+from lib.io import lock
 from lib.tables.collection import EMBEDDED, OWN
 from lib.tables.registry import find_models, study_of
 
@@ -165,6 +165,14 @@ def test_what_is_unchanged_is_not_run_again(project, executed, write_notebook):
         assert reproduce() == again and reproduce() == []
 
 
+def test_of_two_runs_at_once_the_second_is_refused(project):
+    with (
+        lock(project / "data/cache/runs/mine/run"),
+        pytest.raises(InputError, match="another process is writing"),
+    ):
+        runs.reproduce([str(project / "tiny-a")])
+
+
 WAIT = "import time\n\ndef wait(path):\n    path.touch()\n    time.sleep(600)\n"
 IN_TWO_PROCESSES = """
 from lib import ROOT
@@ -197,20 +205,6 @@ def test_a_run_that_is_stopped_leaves_no_process_behind(
     assert left == [] and process.wait() == -how
     keys = [path.stem for path in (project / "data/cache/runs/mine").glob("*.key")]
     assert keys == ["01_score-tiny-a"]
-
-
-def test_a_committed_notebook_is_refreshed_in_place(tmp_path, write_notebook, kernels):
-    path = write_notebook(tmp_path / "03_good.ipynb", "print(collection)\n1 + 1")
-    before = nbformat.read(path, 4)
-    refresh(path)
-    after = nbformat.read(path, 4)
-    assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
-    assert [cell.metadata for cell in after.cells] == [{}, {"tags": ["parameters"]}, {}]
-    said, value = after.cells[2].outputs
-    assert (said.text, value.data["text/plain"]) == ("embedded\n", "2")
-    once = path.read_bytes()
-    refresh(path)
-    assert path.read_bytes() == once  # nothing in it depends on when it ran
 
 
 @pytest.mark.parametrize(
