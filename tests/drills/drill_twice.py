@@ -1,5 +1,5 @@
-"""Drills of what is started twice at once, on demand (make nightly): notebooks, trainings and
-builders. Each ends whole, or says in one line that another process is writing.
+"""Drills of what is started twice at once, on demand (make nightly): notebooks and trainings. Each
+ends whole, or says in one line that another process is writing.
 """
 
 import os
@@ -21,12 +21,8 @@ pytestmark = pytest.mark.drill
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """A copy of what is committed and what builders read, without what runs make."""
-    folder = copy_project(tmp_path_factory.mktemp("twice") / "project", without=MADE)
-    for name in ("course", "docs", "benchmarks"):
-        shutil.copytree(ROOT / name, folder / name)
-    shutil.copy(ROOT / "README.md", folder)
-    return folder
+    """A copy of what is committed, without what runs make."""
+    return copy_project(tmp_path_factory.mktemp("twice") / "project", without=MADE)
 
 
 def at_once(project: Path, count: int, *words: str) -> tuple[list[int], list[str]]:
@@ -80,17 +76,3 @@ def test_a_model_that_is_put_together_twice_at_once_is_whole(project):
     assert codes == [0, 0], said
     first, second = (text.split()[-1] for text in said)
     assert first == second  # a hash of what each has loaded
-
-
-@pytest.mark.parametrize(
-    "builder, codes", [("site", [0, 2]), ("blank", [0, 0]), ("slides", [0, 0])]
-)
-def test_builders_at_once_build_what_one_builds_alone(project, builder, codes):
-    """On a copy without any scores; of two builders of the site, the later one is told so."""
-    ended, said = at_once(project, 2, "-m", "course", builder)
-    assert sorted(ended) == codes, said
-    assert ("another process is writing" in "".join(said)) == (2 in codes)
-    made = files_in(project)
-    ended, said = at_once(project, 1, "-m", "course", builder)
-    assert ended == [0], said
-    assert files_in(project) == made

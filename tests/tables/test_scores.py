@@ -104,6 +104,7 @@ def test_a_table_of_another_program_is_one_line(score_table, words):
 
 
 ASKED = {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"}
+IDS = {"reply_mode": "ids"}
 OTHER = {"prompts": {"best": "What?", "greatest": "Who?"}}
 REFUSED = {
     "no table at all": (
@@ -135,6 +136,10 @@ REFUSED = {
     "asked otherwise": (
         lambda make: scores.read_all(kept(make, a={}, b=ASKED, c=ASKED | OTHER)),
         "b and c differ in text of the prompt greatest .'Why.', 'Who.'.; delete one",
+    ),
+    "replies read otherwise": (
+        lambda make: scores.read_all(kept(make, a=ASKED, b=ASKED | IDS)),
+        "a and b differ in reply_mode .'text', 'ids'.; delete one",
     ),
     "no shared text": (
         lambda make: scores.shared_vocabulary(
