@@ -48,6 +48,7 @@ def edit(file, **fields):
 # --- identity -------------------------------------------------------------------------------------
 
 
+@pytest.mark.drill
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_any_byte_of_what_is_read_changes_the_revision(original, data):
@@ -63,6 +64,13 @@ def test_any_byte_of_what_is_read_changes_the_revision(original, data):
     finally:
         file.write_bytes(content)
     assert loading.open_files(str(original), "").revision == revision
+
+
+def test_what_is_not_read_changes_no_revision(original, folder):
+    for name in ("README.md", "training.json"):
+        (folder / name).write_text("{}")
+    revisions = {loading.open_files(str(f), "").revision for f in (original, folder)}
+    assert len(revisions) == 1
 
 
 # --- which files are read -------------------------------------------------------------------------
@@ -95,7 +103,6 @@ WRONG = [
     ({"num_attention_heads": 5}, "config.json"),
     ({"vocab_size": 3}, "the model has only 3 rows of embeddings"),
     ({"torch_dtype": "int8"}, "dtype must be"),
-    ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
     (
         {"rope_theta": 1e4, "rope_parameters": {"rope_theta": 1e6}},
         "rope_theta and rope_parameters.rope_theta",
@@ -111,7 +118,6 @@ WRONG = [
     ({"original_max_position_embeddings": 32}, "original_max_position_embeddings"),
     ({"text_config": {"rope_theta": 1, "rotary_emb_base": 2}}, "rotary_emb_base"),
     ({"dtype": "bfloat16"}, "torch_dtype and dtype"),
-    ({"normalize_reward": True}, "normalises rewards"),
     ({"model_type": "nothing-like-it"}, "config.json"),
 ]
 
