@@ -155,19 +155,16 @@ def hidden_states(
     return hidden
 
 
-def padded(
-    sequences: list[list[int]], pad_id: int = 0
-) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     width = max(map(len, sequences))
-    ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in sequences])
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in sequences])
     mask = torch.tensor(
         [[1] * len(row) + [0] * (width - len(row)) for row in sequences]
     )
     return ids, mask
 
 
-# --- heads, one -----------------------------------------------------------------------------------
-# vector at a time
+# --- heads, one vector at a time ------------------------------------------------------------------
 
 
 def _affine(tensors: dict, name: str, x: torch.Tensor) -> torch.Tensor:
@@ -206,43 +203,33 @@ def _quantile_objectives(tensors: dict, count: int, last: torch.Tensor) -> torch
     return (tensors["regression_layer.weight"] @ last).reshape(count, 19).mean(1)
 
 
+def _weights_by_norms(
+    tensors: dict, config: dict, gate: torch.Tensor, places: list, last: int
+) -> torch.Tensor:
+    """The weights of objectives by a gate with batch norms. places: of its linear layers and their
+    norms; last: of its last layer.
+    """
+    for linear, norm in places:
+        gate = torch.relu(_affine(tensors, f"gating.layers.{linear}", gate))
+        gate = _batch_norm(tensors, f"gating.layers.{norm}", gate)
+    logits = _affine(tensors, f"gating.layers.{last}", gate)
+    return _objective_weights(tensors, logits, config.get("gating_temperature", 1))
+
+
 def qrm_llama_reward(
     tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor
 ) -> float:
-    for linear, norm in ((0, 2), (3, 5), (6, 8)):
-        gate = _batch_norm(
-            tensors,
-            f"gating.layers.{norm}",
-            torch.relu(_affine(tensors, f"gating.layers.{linear}", gate)),
-        )
-    weights = _objective_weights(
-        tensors, _affine(tensors, "gating.layers.9", gate), config["gating_temperature"]
-    )
-    return float(
-        sum(
-            weights
-            * (
-                _quantile_objectives(tensors, 19, last)
-                @ tensors["reward_transform_matrix"]
-            )
-        )
-    )
+    places = [(0, 2), (3, 5), (6, 8)]
+    weights = _weights_by_norms(tensors, config, gate, places, 9)
+    objectives = _quantile_objectives(tensors, 19, last)
+    return float(sum(weights * (objectives @ tensors["reward_transform_matrix"])))
 
 
 def qrm_gemma_reward(
     tensors: dict, config: dict, last: torch.Tensor, gate: torch.Tensor
 ) -> float:
-    for linear, norm in ((0, 2), (4, 6), (8, 10)):
-        gate = _batch_norm(
-            tensors,
-            f"gating.layers.{norm}",
-            torch.relu(_affine(tensors, f"gating.layers.{linear}", gate)),
-        )
-    weights = _objective_weights(
-        tensors,
-        _affine(tensors, "gating.layers.11", gate),
-        config.get("gating_temperature", 1),
-    )
+    places = [(0, 2), (4, 6), (8, 10)]
+    weights = _weights_by_norms(tensors, config, gate, places, 11)
     return float(sum(weights * _quantile_objectives(tensors, 5, last)))
 
 
@@ -290,26 +277,6 @@ def head_name(config: dict) -> str:
     return names.get(architecture, "linear")
 
 
-def head_reward(
-    tensors: dict,
-    config: dict,
-    head: str,
-    last: torch.Tensor,
-    gate: torch.Tensor | None = None,
-) -> float:
-    """One reward from the last hidden state (and the gate's, where the head has one), (d,) each;
-    everything in fp32.
-    """
-    single = {
-        name: tensor.float()
-        for name, tensor in tensors.items()
-        if not name.startswith("model.")
-    }
-    return HEADS[head](
-        single, config, last.float(), None if gate is None else gate.float()
-    )
-
-
 # --- the whole ------------------------------------------------------------------------------------
 
 
@@ -348,18 +315,15 @@ def rewards(
     sequences = input_ids(tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos)
     if config["model_type"] == "deberta-v2":
         return _encoder_rewards(folder, sequences, batch).numpy()
-    tensors, head = read_tensors(folder), head or head_name(config)
+    tensors = {name: tensor.float() for name, tensor in read_tensors(folder).items()}
+    reward_of = HEADS[head or head_name(config)]
+    states = hidden_states(folder, sequences, batch=batch, dtype=dtype, capped=capped)
     values = []
-    for ids, hidden in zip(
-        sequences,
-        hidden_states(folder, sequences, batch=batch, dtype=dtype, capped=capped),
-        strict=True,
-    ):
-        gated = "gating.logit_scale" in tensors
-        gate = (
-            hidden[gate_index(tokenizer, config["model_type"], ids)] if gated else None
-        )
-        values.append(head_reward(tensors, config, head, hidden[-1], gate))
+    for ids, hidden in zip(sequences, states, strict=True):
+        gate = None
+        if "gating.logit_scale" in tensors:
+            gate = hidden[gate_index(tokenizer, config["model_type"], ids)]
+        values.append(reward_of(tensors, config, hidden[-1], gate))
     return torch.tensor(values, dtype=torch.float32).numpy()
 
 
@@ -379,7 +343,7 @@ def next_logits(folder, sequences: list[list[int]], position: int = -1) -> torch
         )
 
 
-def own_logits(folder, prompt: str, replies: list[str], *, bos: str = "single"):
+def own_logits(folder, prompt: str, replies: list[str]):
     """transformers' own sequence-classification logits, (n, labels), one sequence at a time:
     checks the oracle.
     """
@@ -390,6 +354,6 @@ def own_logits(folder, prompt: str, replies: list[str], *, bos: str = "single"):
     with torch.no_grad():
         logits = [
             model(input_ids=torch.tensor([ids])).logits[0]
-            for ids in input_ids(tokenizer, prompt, replies, bos=bos)
+            for ids in input_ids(tokenizer, prompt, replies)
         ]
     return torch.stack(logits).numpy()

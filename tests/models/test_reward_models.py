@@ -18,7 +18,6 @@ import transformers
 from conftest import refusal_of
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
 
 from audit.opening import open_model as load
 from lib import InputError
@@ -29,6 +28,7 @@ from lib.tables import registry
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 PROMPTS = [PROMPT, "  Two lines,\n\nand blanks around.  ", "Émile et le café? 你好 😀"]
+PROMPTS += ["a"]  # which every header holds too
 LINEAR = ["linear_llama", "linear_gemma2", "linear_qwen3"]
 GATED = ["armorm", "qrm_llama", "qrm_gemma"]
 CAUSAL = [*LINEAR, *GATED, "urm"]
@@ -72,16 +72,6 @@ def test_oracle_is_the_models_own_classification(checkpoint, kind):
     folder = checkpoint(kind)
     own = oracle.own_logits(folder, PROMPT, WORDS)[:, 0]
     np.testing.assert_allclose(oracle.rewards(folder, PROMPT, WORDS), own, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", [*CAUSAL, "deberta"])
-def test_tiny_rewards_vary_and_do_not_depend_on_padding(checkpoint, kind):
-    texts = awkward_replies(AutoTokenizer.from_pretrained(checkpoint(kind)))["text"]
-    rewards = oracle.rewards(checkpoint(kind), PROMPT, texts)
-    assert rewards.std() > 0.2  # a tolerance of 1e-5 means something
-    np.testing.assert_allclose(
-        oracle.rewards(checkpoint(kind), PROMPT, texts, batch=1), rewards, atol=2e-5
-    )
 
 
 def layers(indices, parts=("weight",)):
@@ -137,25 +127,18 @@ def test_rewards_equal_the_oracle_for_every_prompt(checkpoint, kind, reply_mode)
     model = cpu(checkpoint(kind))
     replies = awkward_replies(model.tokenizer)[reply_mode]
     for prompt in PROMPTS:
-        expected = oracle.rewards(
-            checkpoint(kind), prompt, replies, reply_mode=reply_mode
-        )
+        # every reply to one prompt, and some to the others
+        asked = prompt, replies if prompt == PROMPT else replies[::5]
+        expected = oracle.rewards(checkpoint(kind), *asked, reply_mode=reply_mode)
+        assert expected.std() > 0.1  # a tolerance of 1e-5 means something
         assert_same(
-            vocabulary.score_replies(model, prompt, replies, reply_mode=reply_mode),
-            expected,
+            vocabulary.score_replies(model, *asked, reply_mode=reply_mode), expected
         )
 
 
-@pytest.mark.parametrize("prompt", ["assistant", "model", "id", "a"])
-@pytest.mark.parametrize("kind", CAUSAL)
-def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, prompt):
-    expected = oracle.rewards(checkpoint(kind), prompt, WORDS)
-    assert_same(
-        vocabulary.score_replies(cpu(checkpoint(kind)), prompt, WORDS), expected
-    )
-
-
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
+@pytest.mark.parametrize(
+    "reply_mode, bos", [("text", "single"), ("text", "double"), ("ids", "double")]
+)
 @pytest.mark.parametrize(
     "kind, options",
     [
@@ -169,23 +152,14 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
     ],
 )
 def test_rewards_equal_the_oracle_for_odd_checkpoints(
-    checkpoint, kind, options, reply_mode
+    checkpoint, kind, options, reply_mode, bos
 ):
-    folder = checkpoint(kind, **options)
+    folder, how = checkpoint(kind, **options), {"reply_mode": reply_mode, "bos": bos}
     model = cpu(folder)
-    replies = awkward_replies(model.tokenizer)[reply_mode]
-    assert_same(
-        vocabulary.score_replies(model, PROMPT, replies, reply_mode=reply_mode),
-        oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode),
-    )
-
-
-@pytest.mark.parametrize("kind", CAUSAL)
-def test_the_shared_prefix_is_really_used(checkpoint, kind):
-    model = cpu(checkpoint(kind))
-    inputs = model.inputs_for(PROMPT, ["love", "war"])
-    assert vocabulary.reader_of(model)(model, inputs).limit
-    assert len(inputs.prefix_ids) > 3 * max(map(len, inputs.suffixes))
+    asked = PROMPT, awkward_replies(model.tokenizer)[reply_mode]
+    rewards = vocabulary.score_replies(model, *asked, **how)
+    # which of both rounds more differs from case to case
+    assert_same(rewards, oracle.rewards(folder, *asked, **how), tolerance=2e-5)
 
 
 @pytest.mark.parametrize("kind", GATED)
@@ -202,68 +176,7 @@ def test_a_reply_that_opens_another_turn_moves_the_gate_or_is_refused(checkpoint
         assert_same(rewards, expected)
 
 
-def test_conversation_takes_the_input_apart(checkpoint):
-    model = cpu(checkpoint("qrm_gemma"))
-    conversation = model.conversation(PROMPT)
-    assert (
-        conversation.before
-        == f"<bos><start_of_turn>user\n{PROMPT}<end_of_turn>\n<start_of_turn>model\n"
-    )
-    assert conversation.after == "<end_of_turn>\n"
-    tokens = model.tokenizer.convert_ids_to_tokens(conversation.prefix_ids)
-    assert tokens[:2] == ["<bos>", "<start_of_turn>"]
-    assert tokens[conversation.gate_position :][:3] == [
-        "<end_of_turn>",
-        "\n",
-        "<start_of_turn>",
-    ]
-    assert model.tokenizer.convert_ids_to_tokens(conversation.closing_ids) == [
-        "<end_of_turn>",
-        "\n",
-    ]
-    (whole,) = model.encode(conversation, ["love"])
-    love = model.tokenizer.convert_tokens_to_ids("love")
-    assert tuple(whole) == (*conversation.prefix_ids, love, *conversation.closing_ids)
-
-
-def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
-    model = cpu(checkpoint("linear_qwen3"))
-    conversation = model.conversation(PROMPT)
-    assert conversation.before.endswith(
-        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
-    )
-    thought, plain = model.encode(conversation, ["why?</think>love", "love"])
-    assert len(thought) > len(plain)
-    assert (
-        thought[-2 - len(conversation.closing_ids) :]
-        == plain[-2 - len(conversation.closing_ids) :]
-    )
-
-
-# --- bos, date, attention, dtype ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["linear_llama", "qrm_gemma", "armorm"])
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
-def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
-    model = cpu(checkpoint(kind))
-    replies = awkward_replies(model.tokenizer)[reply_mode]
-    single, double = (
-        vocabulary.score_replies(model, PROMPT, replies, reply_mode=reply_mode, bos=bos)
-        for bos in ("single", "double")
-    )
-    assert_same(
-        double,
-        oracle.rewards(
-            checkpoint(kind), PROMPT, replies, reply_mode=reply_mode, bos="double"
-        ),
-    )
-    assert np.abs(single - double).max() > 0.1
-    bos = model.tokenizer.bos_token_id
-    assert [
-        model.conversation(PROMPT, mode).prefix_ids.count(bos)
-        for mode in ("single", "double")
-    ] == [1, 2]
+# --- attention, dtype, template -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["linear_gemma2", "qrm_gemma"])
@@ -376,30 +289,21 @@ def test_a_saved_model_is_the_same_wherever_its_parts_lay(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "urm_helpfulness"]
+    "name, layer, rows",
+    [
+        ("linear", "score", 1),
+        ("armorm", "regression_layer", 19),
+        ("qrm_llama", "regression_layer", 19 * 19),
+        ("qrm_gemma", "regression_layer", 5 * 19),
+        ("urm", "score", 10),
+        ("urm_helpfulness", "score", 10),
+    ],
 )
-def test_new_heads_have_the_shapes_of_the_released_ones(name):
+def test_new_heads_have_the_shapes_of_the_released_ones(name, layer, rows):
     # objectives and quantiles by default
     config = transformers.LlamaConfig(hidden_size=32, gating_hidden_dim=16)
-    shapes = {
-        key: tuple(tensor.shape)
-        for key, tensor in new_head(name, config).state_dict().items()
-    }
-    first = {
-        "linear": (1, 32),
-        "armorm": (19, 32),
-        "qrm_llama": (361, 32),
-        "qrm_gemma": (95, 32),
-    }.get(name, (10, 32))
-    assert (
-        shapes[
-            "score.weight" if "score.weight" in shapes else "regression_layer.weight"
-        ]
-        == first
-    )
-    assert set(shapes) == KEYS.get(
-        name, KEYS["urm" if "urm" in name else "linear_llama"]
-    )
+    weight = new_head(name, config).state_dict()[f"{layer}.weight"]
+    assert weight.shape == (rows, 32)
 
 
 # --- refused --------------------------------------------------------------------------------------
@@ -634,17 +538,6 @@ def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoil
     ] == [False, True]
 
 
-def test_a_folder_is_identified_by_all_that_is_read(checkpoint, tmp_path):
-    same, padded, other = (
-        cpu(checkpoint("armorm", **o)) for o in ({}, {"pad": "mismatch"}, {"seed": 1})
-    )
-    copy = shutil.copytree(checkpoint("armorm"), tmp_path / "copy")
-    (copy / "README.md").write_text("no part of it")
-    (copy / "training.json").write_text("{}")
-    assert load(str(copy), device="cpu").revision == same.revision
-    assert len({same.revision, padded.revision, other.revision}) == 3
-
-
 def test_registry_lists_the_papers_models_and_current_ones():
     known = registry.reward_models()
     assert known.index.is_unique
@@ -655,10 +548,3 @@ def test_registry_lists_the_papers_models_and_current_ones():
     assert real["revision"].str.fullmatch("([0-9a-f]{40})?").all()
     gemma = real["base"].str.contains("Gemma")
     assert (real.loc[gemma, "attention"] == "eager").all() and gemma.sum() == 4
-    heads = real["head"].value_counts()
-    assert (heads["qrm_llama"], heads["qrm_gemma"], heads["armorm"], heads["urm"]) == (
-        1,
-        1,
-        1,
-        1,
-    )

@@ -1,19 +1,15 @@
-"""Scoring against an independent oracle, and what it does when it is interrupted, starved or fed
-awkward replies.
-"""
+"""Score tables, and what scoring does when it is interrupted, starved or fed awkward replies."""
 
 import dataclasses
 import functools
 
 import numpy as np
-import oracle
 import pandas as pd
 import pytest
 import torch
 
 from audit.opening import open_model as load
 from lib import InputError
-from lib.models import conversations
 from lib.scoring import vocabulary
 from lib.scoring.reader import Reader
 from lib.tables import scores
@@ -22,47 +18,12 @@ PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
     "worst": "What, in one word, is the worst thing ever?",
 }
-KINDS = [
-    ("linear_llama", "text"),
-    ("linear_llama", "ids"),
-    ("linear_gemma2", "ids"),
-    ("linear_qwen3", "text"),
-    ("armorm", "text"),
-    ("qrm_llama", "ids"),
-    ("qrm_gemma", "text"),
-    ("urm", "ids"),
-]
 
 
 @functools.cache
 def loaded(folder):
     """The model in this folder, loaded once; not to be changed."""
     return load(str(folder), device="cpu")
-
-
-def replies_of(model, reply_mode):
-    tokens = conversations.vocabulary(model.tokenizer)
-    return (
-        tokens["text"].tolist()
-        if reply_mode == "text"
-        else [[i] for i in tokens["token_id"].tolist()]
-    )
-
-
-@pytest.mark.parametrize(("kind", "reply_mode"), [*KINDS, ("deberta", "text")])
-def test_whole_awkward_vocabulary_equals_the_oracle(checkpoint, kind, reply_mode):
-    model = loaded(checkpoint(kind))
-    replies = replies_of(model, reply_mode)
-    expected = oracle.rewards(
-        checkpoint(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode
-    )
-    rewards = vocabulary.score_replies(
-        model, PROMPTS["greatest"], replies, reply_mode=reply_mode
-    )
-    assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
-    np.testing.assert_allclose(
-        rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0
-    )
 
 
 def test_out_of_memory_halves_the_batch_and_remembers(checkpoint, monkeypatch):
