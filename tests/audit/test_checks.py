@@ -221,25 +221,34 @@ def test_what_is_to_be_noted_is_a_note_in_that_row(made, row):
     assert moved - {row} <= others
 
 
-def test_an_end_that_the_tokenizer_adds_is_told(spoiled):
-    folder = spoiled(LLAMA | {"template": "llama3"})
+def add_end(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_eos_token = True
     tokenizer.save_pretrained(folder)
-    report = checked(folder)
-    row = row_of(report, "token ids")
-    assert row.status == "note" and "added <|eot_id|>" in row.found
-    assert statuses(report)["own class"] == "ok"
 
 
-def test_the_end_of_openrlhf_is_told_where_the_model_names_it(made, spoiled):
-    folder = spoiled(GEMMA | {"template": "gemma"})
-    for names, status in ((False, "ok"), (True, "note")):
-        if names:
-            change_json(folder, "config.json", value_head_prefix="score")
-        row = row_of(checked(folder), "template")
-        assert row.status == status
-        assert ("a blank and the end token <eos> (OpenRLHF)" in row.found) == names
+def name_class(folder):
+    change_json(folder, "tokenizer_config.json", tokenizer_class="Qwen2Tokenizer")
+
+
+def name_prefix(folder):
+    change_json(folder, "config.json", value_head_prefix="score")
+
+
+TOLD = {  # row -> checkpoint, what its files then say, words of what was found
+    "token ids": (LLAMA | {"template": "llama3"}, add_end, "added <|eot_id|>"),
+    "tokenizer file": ({"kind": "linear_qwen3"}, name_class, "Qwen2Tokenizer"),
+    "template": (GEMMA | {"template": "gemma"}, name_prefix, "<eos> (OpenRLHF)"),
+}
+
+
+@pytest.mark.parametrize("row", TOLD)
+def test_what_its_files_say_is_a_note_in_that_row(spoiled, row):
+    options, change, found = TOLD[row]
+    folder = spoiled(options)
+    change(folder)
+    told = row_of(checked(folder), row)
+    assert told.status == "note" and found in told.found
 
 
 def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tmp_path):
