@@ -4,16 +4,6 @@ import numpy as np
 import pandas as pd
 
 
-def made_up_models(count):
-    names = [f"m{i}" for i in range(count)]
-    traits = {
-        "base": ["x", "y"] * (count // 2),
-        "developer": [f"d{i // 2}" for i in range(count)],
-        "parameters_b": 1,
-    }
-    return pd.DataFrame(traits, index=names)
-
-
 def random_matrices(models=6, predictors=2, seed=0):
     """A symmetric matrix of noise that leans on the first of some random predictors."""
     random = np.random.default_rng(seed)

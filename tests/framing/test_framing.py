@@ -1,6 +1,4 @@
-"""Framing statistics on words few enough to reckon by hand, on planted effects, and against
-second implementations.
-"""
+"""Framing statistics on words few enough to reckon by hand, and against second implementations."""
 
 import numpy as np
 import pandas as pd
@@ -13,47 +11,19 @@ from lib.claims import claims
 from lib.framing import effects
 
 
-def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more):
-    words = [f"w{i}" for i in range(len(sentiment))] if words is None else words
+def observed(sentiment, reward):
     columns = {
-        "model": model,
-        "prompt": prompt,
-        "word": words,
+        "model": "M",
+        "prompt": "greatest",
+        "word": [f"w{i}" for i in range(len(sentiment))],
         "sentiment": sentiment,
         "reward": reward,
-    } | more
+    }
     return pd.DataFrame(columns).astype({"sentiment": float, "reward": float})
 
 
 # slope 2 above zero, slope 1 below
 SIX = observed([1, 2, 3, -1, -2, -3], [2, 4, 6, -1, -2, -3])
-
-
-def planted(
-    up=1.0,
-    down=0.5,
-    models=8,
-    words=300,
-    noise=0.5,
-    between=0.0,
-    seed=0,
-    prompt="greatest",
-):
-    """Words of sentiment -4 .. 4 without 0, the same for all models; the models' slopes differ
-    by `between` (SD).
-    """
-    random = np.random.default_rng(seed)
-    sentiment = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], words)
-    frames = []
-    for m in range(models):
-        steep = (up, down) + random.normal(0, between, 2)
-        reward = (
-            steep[0] * sentiment.clip(0)
-            + steep[1] * sentiment.clip(max=0)
-            + random.normal(0, noise, words)
-        )
-        frames.append(observed(sentiment, reward, f"M{m}", prompt))
-    return pd.concat(frames, ignore_index=True)
 
 
 # --- observations ---------------------------------------------------------------------
@@ -137,8 +107,9 @@ def by_second_implementation(statistic, x, y):
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_a_statistic_and_how_much_each_word_moves_it(statistic):
-    rows = planted(models=1, words=200, noise=1)
-    x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy()
+    random = np.random.default_rng(0)
+    x = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], 200).astype(float)
+    y = x.clip(0) + 0.5 * x.clip(max=0) + random.normal(size=200)
     found, influence = statistic(x, y[:, None])
     assert found == pytest.approx([by_second_implementation(statistic, x, y)])
     # Leaving a word out moves a statistic by minus its influence, but for the reach of one word of
@@ -155,6 +126,3 @@ def test_intervals_need_words_of_both_signs():
         match="M: 3 positive words are too few for an interval; have at least 10",
     ):
         effects.measured(SIX, effects.mean_gap)
-
-
-# --- prompts against each other -------------------------------------------------------------------

@@ -17,7 +17,6 @@ KINDS = {
     "code": is_code,
 }
 HALVES = np.log([0.5, 0.5])
-RATE, STEPS = 1e-3, 400  # of training by policy gradient
 
 
 def random_case(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
