@@ -2,11 +2,7 @@
 
 from pathlib import Path
 
-import nbformat
-import numpy as np
 import pandas as pd
-import pytest
-from conftest import with_tag
 
 from lib import ROOT
 from lib.claims.claims import paper_table
@@ -43,19 +39,3 @@ def test_all_275_typed_cells_are_those_of_the_committed_run():
     )
     listed = (names["paper"] == names["ours"]).sum()
     assert (a5, a6, listed) == (165, 30, 80)  # 3 x 55 pairs, 10 x 3, 20 + 60 names
-
-
-def test_rbo_of_notebook_03_by_hand():
-    names = {}
-    notebook = nbformat.read(ROOT / "notebooks" / "03_similarity.ipynb", 4)
-    for cell in with_tag(notebook, "plain"):
-        if "def rbo" in cell.source:
-            exec(cell.source, names)
-    rbo = names["rbo"]
-    # depths 1, 2, 3 share all, half and all; then up to two new texts at each depth
-    known = 0.1 * (1 + 0.9 / 2 + 0.81)
-    lowest, highest = rbo(["a", "b", "c"], ["a", "c", "b"])
-    rest = [0.1 * 0.9 ** (depth - 1) for depth in range(4, 132)]
-    assert highest == pytest.approx(known + sum(rest))
-    at_least = [3 / depth for depth in range(4, 132)]
-    assert lowest == pytest.approx(known + np.dot(rest, at_least))

@@ -81,7 +81,7 @@ def test_the_plain_function_of_01_scores_a_whole_vocabulary_as_the_library_does(
     np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.ptp(theirs))
 
 
-# --- 03: tau
+# --- 03: tau, and overlap of rankings
 
 
 def test_tau_counts_pairs_as_scipy_does_with_ties_too():
@@ -91,6 +91,16 @@ def test_tau_counts_pairs_as_scipy_does_with_ties_too():
     one, another = random.integers(0, 5, (2, 60))  # five values, so many ties
     by_scipy = stats.kendalltau(one, another).statistic
     assert tau(one, another) == pytest.approx(by_scipy)
+
+
+def test_rbo_by_hand():
+    lowest, highest = plain_functions("03")["rbo"](["a", "b", "c"], ["a", "c", "b"])
+    # depths 1, 2, 3 share all, half and all; then up to two new texts at each depth
+    known = 0.1 * (1 + 0.9 / 2 + 0.81)
+    rest = [0.1 * 0.9 ** (depth - 1) for depth in range(4, 132)]
+    assert highest == pytest.approx(known + sum(rest))
+    at_least = [3 / depth for depth in range(4, 132)]
+    assert lowest == pytest.approx(known + np.dot(rest, at_least))
 
 
 # --- 04: prompts against each other
