@@ -107,28 +107,19 @@ def test_states_are_computed_once_and_anew_for_other_weights_texts_or_a_cut_file
     base = language_models.load(folder, device="cpu")
     replies = ["joy", "war", "calm"]
 
-    def read(base, prompt, replies):
-        return score_replies(states.with_head(base, states.States()), prompt, replies)
-
     def is_read_again(base, prompt="Which?", replies=replies) -> bool:
         before = {*(tmp_path / "kept").glob("*")}
         kept = states.kept_states(base, prompt, replies)
-        assert np.array_equal(kept, read(base, prompt, replies))
+        model = states.with_head(base, states.States())
+        assert np.array_equal(kept, score_replies(model, prompt, replies))
         return {*(tmp_path / "kept").glob("*")} != before
 
     assert is_read_again(base) and not is_read_again(base)
     assert is_read_again(base, "Why?") and is_read_again(base, replies=replies[::-1])
-    # weights that only the second reply reads
-    first, second, third = base.tokenizer(replies, add_special_tokens=False)[
-        "input_ids"
-    ]
     weights = load_file(folder / "model.safetensors")
-    rows = weights["model.embed_tokens.weight"]
-    rows[sorted({*second} - {*first, *third})] += 1
+    weights["model.embed_tokens.weight"][-1] += 1  # which no reply reads
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     other = language_models.load(folder, device="cpu")
-    same = read(base, "Which?", replies) == read(other, "Which?", replies)
-    assert same.all(1).tolist() == [True, False, True]
     assert is_read_again(other) and not is_read_again(base)
     for file in (tmp_path / "kept").iterdir():
         file.write_bytes(file.read_bytes()[:40])
