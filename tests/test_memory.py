@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import nbformat
 import pytest
 import tiny
 from conftest import copy_project
@@ -59,11 +58,3 @@ def test_notebook_01_scores_each_model(project, name):
 def test_a_notebook_on_30_000_shared_texts_stays_below_4_gb(project, number):
     given = FEWER.get(number, {}) | {"collection": "large"}
     assert LEAST < peak_of(project, number, **given) < MOST
-
-
-def test_the_peak_of_a_kernel_is_seen(project):
-    cell = nbformat.v4.new_code_cell("import numpy as np\nlarge = np.ones(150_000_000)")
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    notebook = nbformat.v4.new_notebook(cells=[cell], metadata=kernel)
-    nbformat.write(notebook, project / "notebooks" / "99_large.ipynb")
-    assert peak_of(project, "99") > 1.2  # GB: eight bytes for each number

@@ -258,12 +258,6 @@ def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(pape
     )
 
 
-def test_a_table_without_p_values_has_no_column_of_them(paper):
-    counted = {"claim": "S4", "quantity": "skew", "as_published": 3}
-    card = claims.state(EMBEDDED, "08", [counted | {"evidence": claims.COUNTED}])
-    assert card.columns[-1] == "remark"
-
-
 def test_claims_read_back_as_they_were_written(paper):
     row = {"claim": "S3", "quantity": "b", "remark": "null"} | SURE
     claims.state(WORDS, "02", [row])
@@ -331,16 +325,6 @@ def test_the_p_that_an_interval_implies():
     assert rules.p_of_interval(sampled) == pytest.approx(0.0455, abs=1e-4)
     [counted] = rules.judge(number("above", limit=0.5, corrected=0.7)).itertuples()
     assert np.isnan(rules.p_of_interval(counted))
-
-
-def test_an_end_of_an_interval_that_is_close_to_zero_has_no_exponent():
-    row = {
-        "as_published": np.nan,
-        "corrected": 0.21,
-        "ci_low": -9.2e-06,
-        "ci_high": 0.414,
-    }
-    assert claims.number_text(pd.Series(row)) == "0.21 [-0.000009, 0.41]"
 
 
 def test_every_declared_quantity_has_a_rule_a_role_and_a_sentence():

@@ -13,7 +13,7 @@ from audit.opening import open_model
 from lib import InputError
 from lib.search import searches
 from lib.search.gcg import Settings
-from lib.search.objective import DIRECTIONS, Objective, allowed_ids
+from lib.search.objective import Objective, allowed_ids
 from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -98,12 +98,6 @@ def test_the_true_optimum_of_all_replies_is_found(exhausted, direction, mode, n)
     assert hits(*truth, n, "GCG", top_k=4) >= 4
     if mode == "ids":
         assert hits(*truth, n, "random") <= 2  # by chance one in ten
-
-
-def test_the_wrong_sign_costs_the_pessimal_search_alone(exhausted):
-    wrong = {way: exhausted(way, "ids", 2) for way in DIRECTIONS}
-    assert hits(*wrong["optimal"], 2, "Faster-GCG, wrong sign") >= 5
-    assert hits(*wrong["pessimal"], 2, "Faster-GCG, wrong sign") <= 1
 
 
 # --- what a search promises -----------------------------------------------------------------------
