@@ -67,7 +67,7 @@ class Mirror:
         (self.project / "data" / "downloads.csv").write_text("\n".join(lines) + "\n")
 
 
-def words_csv(words, first=0.0) -> bytes:
+def words_csv(words, first) -> bytes:
     """A word file: the reward of word i for prompt j is first + i + j / 100."""
     columns = grid()["published"]
     rows = [
@@ -77,16 +77,15 @@ def words_csv(words, first=0.0) -> bytes:
     return csv_bytes(["response", *columns], rows)
 
 
-def items_csv(items, first=0.0, elo=None) -> bytes:
+def items_csv(items, first=0.0) -> bytes:
     """An item file: the reward of item i by model j is first + i + j / 100; the ratings fall by
     10 from 1600.
     """
     hub_ids = list(score_files.papers_models().values())
-    elo = elo or [1600 - 10 * i for i in range(len(items))]
     rows = [
         [
             i + 1,
-            elo[i],
+            1600 - 10 * i,
             item,
             100 + i,
             *(repr(first + i + j / 100) for j in range(len(hub_ids))),
@@ -97,37 +96,26 @@ def items_csv(items, first=0.0, elo=None) -> bytes:
 
 
 def put_words(
-    mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love"), first=0.0
-) -> dict[str, list[Path]]:
+    mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love")
+) -> None:
     """Word files of ten models, model k's rewards shifted by 10 k; the noun files' rewards by
     another 0.5.
     """
-    files = {}
     for k, (name, hub_id) in enumerate(score_files.papers_models().items()):
         end = f"_rewards_{hub_id.replace('/', '_')}.csv"
-        folder = "data/reward_model_scores"
-        paths = (
-            f"{folder}/dict_MFD_20/MFD20{end}",
-            f"{folder}/dict_big2_nouns/big2{end}",
-        )
-        contents = (
-            words_csv(moral, first + 10 * k),
-            words_csv(nouns, first + 10 * k + 0.5),
-        )
-        files[name] = [
-            mirror.put(score_files.FOLLOW_UP, *file, name)
-            for file in zip(paths, contents, strict=True)
-        ]
-    return files
+        for path, words, first in (
+            ("dict_MFD_20/MFD20", moral, 10 * k),
+            ("dict_big2_nouns/big2", nouns, 10 * k + 0.5),
+        ):
+            path, content = (
+                f"data/reward_model_scores/{path}{end}",
+                words_csv(words, first),
+            )
+            mirror.put(score_files.FOLLOW_UP, path, content, name)
 
 
-def put_items(
-    mirror: Mirror, items=("Water", "None", "Rain, or snow")
-) -> dict[str, Path]:
+def put_items(mirror: Mirror, items=("Water", "None", "Rain, or snow")) -> None:
     """The three item files, prompt k's rewards shifted by 10 k."""
-    return {
-        prompt: mirror.put(
-            score_files.PAPER, score_files.item_file(prompt), items_csv(items, 10 * k)
-        )
-        for k, prompt in enumerate(score_files.ITEM_PROMPTS)
-    }
+    for k, prompt in enumerate(score_files.ITEM_PROMPTS):
+        path, content = score_files.item_file(prompt), items_csv(items, 10 * k)
+        mirror.put(score_files.PAPER, path, content)
