@@ -14,7 +14,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 134217728
 export MALLOC_TRIM_THRESHOLD_ ?= 536870912
 
 # What Python compiles is kept, whatever the shell says: each notebook and each test process would compile it again. The
-# installation compiles nothing: three quarters of the files in .venv are never read.
+# installation compiles nothing: most files in .venv are never read.
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
@@ -125,6 +125,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 		{ echo "error: this needs Python 3.11, 3.12 or 3.13; name one: make PYTHON=python3.12 install" >&2; exit 2; }
 	@echo "Installing pinned versions into .venv (about 2 minutes, 2 GB) ..."
 	@$(PYTHON) -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check pip==26.3  # finds versions three times as fast as Python 3.11's own
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -c requirements.lock -e '.[dev]'
 	@$(PY) -m lib.trained.smollm2
 	@touch $@

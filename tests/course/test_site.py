@@ -15,7 +15,12 @@ from lib.tables.collection import WORDS
 ADDRESS = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
 AWAY = re.compile(r"https?:|mailto:|data:|#")
 NOTEBOOK = "notebooks/02_optimal_and_pessimal_tokens.html"
-PAGES = ["course/index.html", NOTEBOOK, "notebooks/00_a_small_reward_model.html"]
+VIEWS = [
+    ("course/index.html", "light", 390),
+    ("course/index.html", "dark", 1280),
+    (NOTEBOOK, "light", 390),
+    ("notebooks/00_a_small_reward_model.html", "dark", 1280),
+]
 # Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows
 # with their number.
 ONE_OF_EACH = """() => {
@@ -86,8 +91,7 @@ def opened(open_page, site):
     return open_it
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1280)])
+@pytest.mark.parametrize("name, scheme, width", VIEWS)
 def test_a_page_fits_its_window_and_nothing_serious_is_found(
     opened, name, scheme, width
 ):
