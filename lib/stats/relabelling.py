@@ -106,9 +106,9 @@ def interval(shares: ndarray) -> tuple[float, float]:
     if needed <= 0:
         return -np.inf, np.inf
     a, c, a_0, c_0 = a[others], c[others], a[0], c[0]
-    ends = np.sort([(a_0 - a) / (c_0 - c), (a_0 + a) / (c_0 + c)], axis=0)
-    low = np.partition(ends[0], needed - 1)[needed - 1]
-    high = np.partition(ends[1], -needed)[-needed]
+    one, other = (a_0 - a) / (c_0 - c), (a_0 + a) / (c_0 + c)
+    low = np.partition(np.minimum(one, other), needed - 1)[needed - 1]
+    high = np.partition(np.maximum(one, other), -needed)[-needed]
     return float(low), float(high)
 
 
