@@ -109,3 +109,10 @@ def test_the_interval_ends_where_p_of_the_matrix_without_the_effect_falls_below_
         ]
         # exact p of all 5,040 relabellings, outside and inside of the end
         assert p[0] < 0.05 <= p[1]
+
+
+def test_of_three_models_no_effect_is_rejected():
+    matrix, predictors = random_matrices(3, 1, seed=0)
+    shares = relabelling.relabelled(matrix, predictors, "x0")
+    assert shares.shape == (2, 6)  # so p is 1/6 at least
+    assert relabelling.interval(shares) == (-np.inf, np.inf)
