@@ -73,6 +73,11 @@ def run_all(
             f"[{len(keys)}/{len(jobs)}] {job.name}: {visible(result)}{log}", flush=True
         )
 
+    def index() -> None:
+        # the file of a notebook that is still running may be half written
+        ended = [job for job in jobs if job.name in keys and job.executed.is_file()]
+        write_index(home, ended)
+
     with lock(home.runs / "run"):
         while waiting or running:
             ready = [job for job in waiting if job.needs <= keys.keys()]
@@ -91,7 +96,8 @@ def run_all(
                 # papermill's errors are tracebacks, and end on what the notebook said
                 last = str(error).strip().rpartition("\n")[2]
                 end(job, f"failed: {last}" if error else "run")
-            write_index(home, [job for job in jobs if job.executed.is_file()])
+            index()
+        index()
     failed = sum(not key for key in keys.values())
     print(
         f"{len(jobs)} jobs, {failed} failed. Look at {shown_path(home.figures / 'index.html')}."

@@ -144,6 +144,15 @@ def test_a_failing_model_does_not_stop_another(project, kernels):
     assert "the weights are broken" in page
 
 
+def test_the_index_reads_no_notebook_that_is_still_being_written(project, executed):
+    half = project / "data/cache/runs/mine/02_compare.ipynb"
+    half.parent.mkdir(parents=True)
+    half.write_text("")
+    for _ in range(2):  # the second time, both are unchanged
+        assert runs.reproduce([str(project / "tiny-a")]) == 0
+        assert "02_compare" in (project / "figures/mine/index.html").read_text()
+
+
 def test_what_is_unchanged_is_not_run_again(project, executed, write_notebook):
     def reproduce() -> list[str]:
         assert runs.reproduce([str(project / "tiny-a")]) == 0
