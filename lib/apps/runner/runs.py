@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 
@@ -73,11 +73,6 @@ def run_all(
             f"[{len(keys)}/{len(jobs)}] {job.name}: {visible(result)}{log}", flush=True
         )
 
-    def index() -> None:
-        # the file of a notebook that is still running may be half written
-        ended = [job for job in jobs if job.name in keys and job.executed.is_file()]
-        write_index(home, ended)
-
     with lock(home.runs / "run"):
         while waiting or running:
             ready = [job for job in waiting if job.needs <= keys.keys()]
@@ -96,13 +91,22 @@ def run_all(
                 # papermill's errors are tracebacks, and end on what the notebook said
                 last = str(error).strip().rpartition("\n")[2]
                 end(job, f"failed: {last}" if error else "run")
-            index()
-        index()
+            _write_index_of_ended(home, jobs, keys)
+        _write_index_of_ended(home, jobs, keys)
     failed = sum(not key for key in keys.values())
     print(
         f"{len(jobs)} jobs, {failed} failed. Look at {shown_path(home.figures / 'index.html')}."
     )
     return failed > 0
+
+
+def _write_index_of_ended(
+    home: Collection, jobs: Sequence[Job], keys: Mapping[str, str]
+) -> None:
+    # the file of a notebook that is still running may be half written
+    write_index(
+        home, [job for job in jobs if job.name in keys and job.executed.is_file()]
+    )
 
 
 def run_here(home: Collection, jobs: Sequence[Job]) -> int:
