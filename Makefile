@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
+SMOLLM2 := data/models/SmolLM2-135M-Instruct/model.safetensors
 SOURCES := lib audit course tests notebooks benchmarks
 # Two files of tests at a time, each on one thread, in the order that tests/conftest.py gives them.
 TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
@@ -27,9 +28,9 @@ help: ## show this list
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
 	@echo "Other commands: $(PY) -m lib.run --help; for owners and teachers: the same of audit and course"
 
-install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
+install: $(INSTALLED) $(SMOLLM2) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
-reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine] [ON=auto]
+reproduce: install ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine] [ON=auto]
 	@$(PY) -m $(if $(ON),audit,lib.run) reproduce $(if $(MODELS),--models $(MODELS)) \
 		$(if $(COLLECTION),--collection $(COLLECTION)) $(if $(ON),--on "$(ON)")
 
@@ -40,13 +41,13 @@ published: $(INSTALLED) ## the notebooks on the scores that the authors publishe
 quick: $(INSTALLED) ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(MAKE) --no-print-directory -j 2 lint quick_tests
 
-quick_tests: $(INSTALLED)
+quick_tests: install
 	@$(TESTS) -m "not slow and not nightly"
 
-test: $(INSTALLED) ## run all tests but those of make nightly
+test: install ## run all tests but those of make nightly
 	@$(TESTS) -m "not nightly"
 
-nightly: $(INSTALLED) ## simulations of coverage, drills (kills, full disks, changed files), and every planted fault
+nightly: install ## simulations of coverage, drills (kills, full disks, changed files), and every planted fault
 	@$(subst --no-loadscope-reorder,,$(TESTS)) -m "nightly or drill" -o python_files='test_*.py drill_*.py'
 	@$(PY) tests/faults.py
 	@$(PY) tests/oldest.py
@@ -90,7 +91,7 @@ bestofn: $(INSTALLED) ## what is the best of n replies like: make bestofn MODEL=
 	@$(PY) -m audit bestofn "$(MODEL)" "$(REPLIES)" $(LOADING) $(if $(AGAINST),--against "$(AGAINST)") \
 		$(if $(OUT),--out "$(OUT)")
 
-lab: $(INSTALLED) ## open the notebooks in JupyterLab
+lab: install ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 
 lint: $(INSTALLED) ## check style (ruff), imports (import-linter) and types (mypy)
@@ -109,12 +110,13 @@ unchanged: ## does make published write the committed tables and figures again, 
 	@git diff --exit-code --stat figures/published || \
 		{ echo "error: make published changes the files above; look at the changes, and commit them" >&2; exit 1; }
 
-# Lint and tests come once: make test includes what make quick runs. The tests come last: they read what these runs
-# executed, and execute only what these did not, and build the site; published comes first, as it renews tables that the
-# notebooks read.
+# Style is checked while SmolLM2 is unpacked. Lint and tests come once: make test includes what make quick runs. The tests
+# come last: they read what these runs executed, execute only what these did not, and build the site; published comes
+# first, as it renews tables that the notebooks read.
 # DATA_MIRROR names a folder with the published files, where there is one.
 gate: $(INSTALLED) ## all that has to pass before a change is kept: .ci/run
-	@$(MAKE) --no-print-directory -j 2 lint $(if $(wildcard $(DATA_MIRROR)),published)
+	@$(MAKE) --no-print-directory -j 2 lint install
+	@$(if $(wildcard $(DATA_MIRROR)),$(MAKE) --no-print-directory published)
 	@$(if $(wildcard $(DATA_MIRROR)),$(MAKE) --no-print-directory unchanged)
 	@$(MAKE) --no-print-directory reproduce
 	@$(MAKE) --no-print-directory test
@@ -127,6 +129,9 @@ $(INSTALLED): pyproject.toml requirements.lock
 	@$(PYTHON) -m venv .venv
 	@$(PY) -m pip install --quiet --disable-pip-version-check pip==26.3  # finds versions three times as fast as Python 3.11's own
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -c requirements.lock -e '.[dev]'
-	@$(PY) -m lib.trained.smollm2
 	@touch $@
 	@echo "Installed: $$($(PY) --version), $$($(PY) -m pip freeze --exclude-editable | wc -l | tr -d ' ') packages."
+
+# What cannot be fetched is told, and everything else works without it.
+$(SMOLLM2): | $(INSTALLED)
+	@$(PY) -m lib.trained.smollm2

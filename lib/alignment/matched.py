@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from scipy.sparse import csc_array
 
 from .. import InputError
 from ..stats.crossed import Cluster, Measured
@@ -146,21 +147,25 @@ def _by_stratum(
     rating are no pair.
     """
     values, third = people.to_numpy(), thirds.to_numpy()
-    ranks = rewards.rank().to_numpy()  # (items, models)
-    n_strata, n_models = (len(edges) + 1) * THIRDS**2, ranks.shape[1]
+    n, n_strata = len(values), (len(edges) + 1) * THIRDS**2
+    # twice a rank is a whole number; those of 16 bits are quick
+    kind = np.int16 if 2 * n <= np.iinfo(np.int16).max else np.int64
+    ranks = (2 * rewards.rank()).to_numpy(kind)  # (items, models)
+    every = np.arange(n + 1)
     count, agreed = [], []
     for i, value in enumerate(values):
-        others = np.flatnonzero(values != value)
-        ahead = value - values[others]
-        low = np.minimum(third[i], third[others])
-        high = np.maximum(third[i], third[others])
+        ahead = value - values  # (items,)
+        low = np.minimum(third[i], third)
+        high = np.maximum(third[i], third)
         distance = np.searchsorted(edges, np.abs(ahead))
-        stratum = (distance * THIRDS + low) * THIRDS + high  # (others,)
-        signs = np.sign(ranks[i] - ranks[others]) * np.sign(ahead)[:, None]
-        # (others, models): each pair is counted in its stratum, for each model
-        places = stratum[:, None] * n_models + np.arange(n_models)
-        shares = ((1 + signs) / 2).ravel()
-        added = np.bincount(places.ravel(), shares, n_strata * n_models)
-        count.append(np.bincount(stratum, minlength=n_strata))
-        agreed.append(added.reshape(n_strata, n_models))
+        stratum = (distance * THIRDS + low) * THIRDS + high
+        pairs = np.bincount(stratum, ahead != 0, n_strata)
+        # (strata, items): in its stratum, 1 or -1 as people order the pair, or 0
+        signs = csc_array(
+            (np.sign(ahead).astype(kind), stratum, every), (n_strata, n)
+        )
+        # of each model, pairs in people's order less the others, (strata, models)
+        more = signs @ np.clip(ranks[i] - ranks, -1, 1)
+        count.append(pairs)
+        agreed.append((pairs[:, None] + more) / 2)
     return np.array(count), np.array(agreed)

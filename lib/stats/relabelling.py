@@ -5,7 +5,6 @@ Pairs that share a model are not independent, so models are permuted: rows and c
 to EXACT models every relabelling is tried. For more models they are drawn at random.
 """
 
-import itertools
 from collections.abc import Mapping
 from functools import cache
 
@@ -30,8 +29,14 @@ def orders(n: int) -> ndarray:
     observed order.
     """
     if n <= EXACT:
-        every = itertools.chain.from_iterable(itertools.permutations(range(n)))
-        return np.fromiter(every, np.int8).reshape(-1, n).T.copy()
+        every = np.zeros((0, 1), np.int8)
+        for models in range(1, n + 1):
+            each = []
+            for first in range(models):  # then the others, in each of their orders
+                others = every + (every >= first)
+                each.append(np.insert(others, 0, first, axis=0))
+            every = np.hstack(each)
+        return every
     random = np.random.default_rng(0)
     observed = np.arange(n)
     permuted = random.permuted(np.tile(observed, (PERMUTATIONS, 1)), axis=1)

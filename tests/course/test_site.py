@@ -15,11 +15,14 @@ from lib.tables.collection import WORDS
 ADDRESS = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
 AWAY = re.compile(r"https?:|mailto:|data:|#")
 NOTEBOOK = "notebooks/02_optimal_and_pessimal_tokens.html"
+LONG = [  # pages, which axe reads for long
+    (NOTEBOOK, "light", 390),
+    ("notebooks/00_a_small_reward_model.html", "dark", 1280),
+]
 VIEWS = [
     ("course/index.html", "light", 390),
     ("course/index.html", "dark", 1280),
-    (NOTEBOOK, "light", 390),
-    ("notebooks/00_a_small_reward_model.html", "dark", 1280),
+    *(pytest.param(*view, marks=pytest.mark.nightly) for view in LONG),
 ]
 # Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows
 # with their number.

@@ -137,10 +137,8 @@ def shown_in_one_kernel(project: Path, number: str, *runs: dict) -> list[list]:
     return shown
 
 
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(n, marks=[pytest.mark.nightly] * (n != "02")) for n in NUMBERS],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_second_run_in_one_kernel_shows_what_a_fresh_one_shows(
     project, number, kernels
 ):
