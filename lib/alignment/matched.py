@@ -161,9 +161,7 @@ def _by_stratum(
         stratum = (distance * THIRDS + low) * THIRDS + high
         pairs = np.bincount(stratum, ahead != 0, n_strata)
         # (strata, items): in its stratum, 1 or -1 as people order the pair, or 0
-        signs = csc_array(
-            (np.sign(ahead).astype(kind), stratum, every), (n_strata, n)
-        )
+        signs = csc_array((np.sign(ahead).astype(kind), stratum, every), (n_strata, n))
         # of each model, pairs in people's order less the others, (strata, models)
         more = signs @ np.clip(ranks[i] - ranks, -1, 1)
         count.append(pairs)

@@ -37,6 +37,8 @@ def carry_out(job: Job) -> None:
         return
     import papermill  # here, because it takes a second
 
+    job.executed.unlink(missing_ok=True)
+    is_large = job.collection.kind == "own" and job.collection != FIRST_RUN
     try:
         papermill.execute_notebook(
             job.notebook,
@@ -46,9 +48,12 @@ def carry_out(job: Job) -> None:
             progress_bar=False,
             # a kernel's remarks on its own transport are not for the terminal
             extra_arguments=["--IPKernelApp.log_level=50"],
+            # after each cell, which takes seconds, only where a kernel may run out of memory
+            request_save_on_cell_execute=is_large,
         )
     finally:
-        write_page(job.executed, job.page)
+        if job.executed.is_file():
+            write_page(job.executed, job.page)
 
 
 def run_all(
