@@ -148,9 +148,8 @@ def _by_stratum(
     """
     values, third = people.to_numpy(), thirds.to_numpy()
     n, n_strata = len(values), (len(edges) + 1) * THIRDS**2
-    # twice a rank is a whole number; those of 16 bits are quick
-    kind = np.int16 if 2 * n <= np.iinfo(np.int16).max else np.int64
-    ranks = (2 * rewards.rank()).to_numpy(kind)  # (items, models)
+    # (items, models): whole numbers, so different ones are at least 1 apart
+    twice = (2 * rewards.rank()).to_numpy(np.float32)
     every = np.arange(n + 1)
     count, agreed = [], []
     for i, value in enumerate(values):
@@ -160,10 +159,11 @@ def _by_stratum(
         distance = np.searchsorted(edges, np.abs(ahead))
         stratum = (distance * THIRDS + low) * THIRDS + high
         pairs = np.bincount(stratum, ahead != 0, n_strata)
+        signs = np.sign(ahead).astype(np.float32)
         # (strata, items): in its stratum, 1 or -1 as people order the pair, or 0
-        signs = csc_array((np.sign(ahead).astype(kind), stratum, every), (n_strata, n))
+        by_people = csc_array((signs, stratum, every), (n_strata, n))
         # of each model, pairs in people's order less the others, (strata, models)
-        more = signs @ np.clip(ranks[i] - ranks, -1, 1)
+        more = by_people @ np.clip(twice[i] - twice, -1, 1)
         count.append(pairs)
         agreed.append((pairs[:, None] + more) / 2)
     return np.array(count), np.array(agreed)
